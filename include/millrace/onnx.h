@@ -46,7 +46,8 @@ struct OnnxOptions {
   // input of a Reshape) become constants of these values.
   std::map<std::string, Tensor> input_values;
   // Adds nodes `loss`, `train` and `init`, and the gradient of every trained variable as node gradient/VARIABLE. Moving
-  // averages of batch normalisations in training mode are updated with the step.
+  // averages of batch normalisations in training mode are updated with the step. Nodes for tensors of the model with these three
+  // names are called otherwise (loss_output, train_variable).
   std::optional<OnnxTraining> training;
 };
 

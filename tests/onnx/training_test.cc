@@ -38,6 +38,21 @@ TEST(OnnxTraining, LossFallsWithEveryOptimizer) {
   }
 }
 
+// The weight is called as the training step is, the input as the initialiser and an output as the loss.
+TEST(OnnxTraining, NamesOfTheModelAreNoneOfTheSteps) {
+  ModelMaker maker;
+  maker.Input("init", {2, 3}).Initializer("train", {3, 1}, {1, 1, 1}).Output("y").Output("loss");
+  maker.Node("MatMul", {"init", "train"}, {"y"});
+  maker.Node("Neg", {"y"}, {"loss"});
+  absl::StatusOr<OnnxModel> model = maker.Import(Minimising("mean:y"));
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->tensors.at("loss"), "loss_output:0");
+  const absl::StatusOr<std::vector<float>> losses = TrainFor(*std::move(model), {{"init", Floats({2, 3}, {1, 1, 1, 1, 1, 1})}}, 2);
+  ASSERT_TRUE(losses.ok()) << losses.status();
+  EXPECT_FLOAT_EQ((*losses)[0], 3);
+  EXPECT_FLOAT_EQ((*losses)[1], 3 - 3 * 0.1f);
+}
+
 // As converters from TensorFlow name tensors.
 TEST(OnnxTraining, NamesOfALossMayHoldColons) {
   ModelMaker maker;

@@ -43,9 +43,6 @@ int64_t MainOpset(const RepeatedPtrField<onnx_proto::OperatorSetIdProto>& sets, 
   return fallback;
 }
 
-// Names of the model that this graph's own nodes have.
-bool IsReserved(const std::string& name) { return name == "loss" || name == "train" || name == "init"; }
-
 // Attributes of a function's node that stand for the call's.
 NodeProto WithCallAttributes(const NodeProto& body, const NodeProto& call, const FunctionProto& function) {
   NodeProto node = body;
@@ -194,18 +191,24 @@ absl::Status Importer::AddInputs() {
                                                  "; feed them, or give shapes with --feed_shapes=NAME:DIMxDIM..."));
 }
 
+// Nodes that training adds have names of their own; a tensor of the model that is called so gets another.
+std::string Importer::NameOutsideScopes(const std::string& name, const char* kind) const {
+  const std::string node = NodeName(name);
+  const bool taken = training() && (node == "loss" || node == "train" || node == "init");
+  return taken ? absl::StrCat("/", node, "_", kind) : absl::StrCat("/", node);
+}
+
 absl::StatusOr<Output> Importer::AddInput(const std::string& name, const TensorType& type) {
   if (!IsReasonable(type.shape)) {
     return absl::InvalidArgumentError(absl::StrCat("input '", name, "' is ", type.ToString(), ", which no memory holds"));
   }
   if (baked_.count(name) > 0) {
     const Tensor& value = options_.input_values.at(name);
-    if (value.dtype() == type.dtype) return b_.Const(value, NodeName(name));
+    if (value.dtype() == type.dtype) return b_.Const(value, NameOutsideScopes(name, "input"));
     return absl::InvalidArgumentError(absl::StrCat("input '", name, "' is ", type.ToString(), ", the value given ",
                                                    value.type().ToString()));
   }
-  const std::string node = NodeName(name);
-  const Output input = b_.Placeholder(training() && IsReserved(node) ? node + "_input" : node, type.dtype, type.shape);
+  const Output input = b_.Placeholder(NameOutsideScopes(name, "input"), type.dtype, type.shape);
   MR_RETURN_IF_ERROR(b_.status());
   inputs_[name] = b_.graph().node(input.node()).name;
   placeholders_[input.node().value] = name;
@@ -251,7 +254,7 @@ ModelValue Importer::UseAny(const std::string& name) {
 Variable Importer::AddVariable(const std::string& name, const Tensor& value, bool trainable) {
   const Output handle = b_.Op("VarHandleOp", {},
                               {{"dtype", value.dtype()}, {"shape", value.shape()}, {"shared_name", name}, {"container", std::string()}},
-                              absl::StrCat("/", NodeName(name)));
+                              NameOutsideScopes(name, "variable"));
   if (!handle.valid()) return Variable();
   Variable variable(&b_, b_.graph().node(handle.node()).name, handle, value.type());
   b_.Adopt(variable, trainable);
@@ -279,7 +282,7 @@ Output Importer::UseAs(const std::string& name, bool trainable) {
       return none;
     }
     NameScope root(b_, "/");
-    if (!IsFloating(value->dtype()) || baked_.count(name) > 0) return entry.output = b_.Const(*std::move(value), NodeName(name));
+    if (!IsFloating(value->dtype()) || baked_.count(name) > 0) return entry.output = b_.Const(*std::move(value), NameOutsideScopes(name, "constant"));
     entry.variable = AddVariable(name, *value, trainable);
     if (entry.variable.valid() && value->num_elements() <= kMostBaked) small_weights_[entry.variable.handle().node().value] = name;
   }
@@ -507,7 +510,7 @@ absl::StatusOr<std::vector<ModelValue>> Importer::Lower(const GraphProto& graph,
 absl::Status Importer::AddOutput(const std::string& name, const Output& value, OnnxModel& result) {
   result.outputs.push_back(name);
   Entry named;
-  named.output = ops::Identity(value, absl::StrCat("/", NodeName(name)));
+  named.output = ops::Identity(value, NameOutsideScopes(name, "output"));
   names_[name] = named;
   return b_.status();
 }

@@ -54,6 +54,7 @@ class Importer final : public ValueSource {
   void CountUnsupported(const google::protobuf::RepeatedPtrField<onnx_proto::NodeProto>& nodes,
                         std::map<std::string, int64_t>& counts) const;
   absl::Status AddInitializers(const onnx_proto::GraphProto& graph);
+  std::string NameOutsideScopes(const std::string& name, const char* kind) const;  // of a node for a tensor of the model
   absl::Status AddInputs();
   absl::StatusOr<Output> AddInput(const std::string& name, const TensorType& type);
   absl::Status AddSequenceInput(const onnx_proto::ValueInfoProto& input);

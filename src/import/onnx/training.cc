@@ -56,8 +56,7 @@ absl::StatusOr<Output> Importer::LossInput(const std::string& name, TensorType t
   const DataType given = value == options_.input_values.end() ? type.dtype : value->second.dtype();
   const DataType fed = type.dtype == DataType::kInt64 && given == DataType::kInt32 ? given : type.dtype;
   Entry entry;
-  const std::string node = NodeName(name);
-  entry.output = b_.Placeholder(absl::StrCat("/", node == "loss" || node == "train" || node == "init" ? node + "_input" : node), fed, type.shape);
+  entry.output = b_.Placeholder(NameOutsideScopes(name, "input"), fed, type.shape);
   MR_RETURN_IF_ERROR(b_.status());
   inputs_[name] = b_.graph().node(entry.output.node()).name;
   placeholders_[entry.output.node().value] = name;
