@@ -49,7 +49,7 @@ class WaitReducer {
 
 bool WritesResident(const ExecutionPlan& plan, const ComputeStep& step, int32_t variable) {
   const int64_t resident = plan.variables[variable].resident_offset;
-  if (resident == kNoAddress) return false;
+  if (resident == kNoAddress) return plan.variables[variable].type.size_bytes() == 0;  // nothing of it is copied home
   for (size_t i = 0; i < step.input_variables.size(); ++i) {
     if (step.input_variables[i] != variable || step.inputs[i] == kNoAddress) continue;
     return step.inputs[i] >= resident && step.inputs[i] < resident + std::max<int64_t>(1, plan.variables[variable].type.size_bytes());

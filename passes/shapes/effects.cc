@@ -1,9 +1,22 @@
 #include "passes/shapes/effects.h"
 
 #include <algorithm>
+#include <iterator>
+#include <string_view>
+
+#include "absl/strings/strip.h"
 
 namespace millrace {
 namespace {
+
+// Without "Resource" in front and "V2" behind.
+bool ChangesResource(const std::string& op) {
+  constexpr std::string_view kChanging[] = {"AccumulatorApplyGradient", "AccumulatorSetGlobalStep", "AccumulatorTakeGradient", "LookupTableImport",
+                                            "LookupTableInsert", "LookupTableRemove", "QueueDequeue", "QueueEnqueue", "QueueEnqueueMany",
+                                            "SparseAccumulatorApplyGradient", "SparseAccumulatorTakeGradient"};
+  const std::string name(absl::StripSuffix(absl::StripPrefix(op, "Resource"), "V2"));
+  return std::find(std::begin(kChanging), std::end(kChanging), name) != std::end(kChanging);
+}
 
 bool Reads(const VariableUse& use) { return use.access == VariableAccess::kRead || use.access == VariableAccess::kPresence; }
 
@@ -18,6 +31,16 @@ bool WritesVariables(const OpDef& def) { return !std::all_of(def.variables.begin
 bool HasEffect(const OpDef& def) {
   if (!def.stateful || def.is_no_op || def.is_variable || OnlyReads(def)) return false;
   return (def.state_bytes == 0 && def.name != "DeepCopy") || def.name == "Print";
+}
+
+bool WritesVariables(const OpRegistry& ops, const std::string& op) {
+  const OpDef* def = ops.Find(op);
+  return def != nullptr ? WritesVariables(*def) : ChangesResource(op);
+}
+
+bool HasEffect(const OpRegistry& ops, const std::string& op) {
+  const OpDef* def = ops.Find(op);
+  return def != nullptr ? HasEffect(*def) : ChangesResource(op);
 }
 
 }  // namespace millrace

@@ -52,7 +52,7 @@ absl::StatusOr<std::unique_ptr<Body>> Bodies::OfGraph(Graph graph) {
       }
     }
     const OpDef* def = ops_.Find(node.op);
-    if (def != nullptr && HasEffect(*def)) body->effects.push_back(NodeId{i});
+    if (HasEffect(ops_, node.op)) body->effects.push_back(NodeId{i});
     body->acts = body->acts || (def != nullptr && def->state_bytes > 0);
   }
   body->acts = body->acts || !body->effects.empty();

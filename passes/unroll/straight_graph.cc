@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "passes/control_flow/control_flow_ops.h"
+#include "passes/shapes/effects.h"
 
 namespace millrace {
 
@@ -28,6 +29,9 @@ absl::StatusOr<NodeId> StraightGraph::Add(Node node) {
       IsSwitch(node) || IsMerge(node) ||
       std::any_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) { return is_guarded(input.node); }) ||
       (node.op != "ControlTrigger" && std::any_of(node.control_inputs.begin(), node.control_inputs.end(), is_guarded));
+  const auto is_behind = [&](NodeId id) { return behind_write_[id.value]; };
+  const bool behind_write = WritesVariables(ops_, node.op) || std::any_of(node.control_inputs.begin(), node.control_inputs.end(), is_behind) ||
+                            std::any_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) { return is_behind(input.node); });
   const NodeId id = graph_.AddUnique(std::move(node));
   guarded_.resize(graph_.num_ids(), false);
   guarded_[id.value] = guarded;
@@ -36,6 +40,7 @@ absl::StatusOr<NodeId> StraightGraph::Add(Node node) {
   guarded_.resize(graph_.num_ids(), false);
   beyond_feeds_.resize(graph_.num_ids(), false);
   beyond_feeds_[id.value] = FollowsFromMoreThanFeeds(graph_.node(id));
+  behind_write_.resize(graph_.num_ids(), behind_write);
   return id;
 }
 

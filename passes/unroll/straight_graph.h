@@ -52,6 +52,8 @@ class StraightGraph {
   // Whether what it makes and is not known follows from more than feeds: variables, random numbers, what has no inputs.
   bool beyond_feeds(NodeId id) const { return beyond_feeds_[id.value]; }
 
+  // Whether it writes a variable, or comes after what does.
+  bool behind_write(NodeId id) const { return behind_write_[id.value]; }
   // Whether the node has become a constant, and as such waits for nobody from now on.
   bool FreeConstant(NodeId id);
 
@@ -85,6 +87,7 @@ class StraightGraph {
   Questions questions_;
   std::vector<bool> guarded_;
   std::vector<bool> beyond_feeds_;
+  std::vector<bool> behind_write_;
   std::map<std::string, OutputRef> constants_;  // by type and bytes
   std::map<std::string, OutputRef> zeros_;      // by type
   std::set<OutputRef> zeros_refs_;

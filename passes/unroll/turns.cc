@@ -56,8 +56,7 @@ absl::Status Unroller::KeepEffects(Run& run, const LoopFrame& loop) {
   for (int32_t unit : loop.units) {
     if (unit < 0) continue;
     const NodeState& state = run.nodes[unit];
-    const OpDef* def = ops_.Find(run.body->graph.node(NodeId{unit}).op);
-    if (!state.dead && def != nullptr && HasEffect(*def)) AddOnce(state.made, made);
+    if (!state.dead && HasEffect(ops_, run.body->graph.node(NodeId{unit}).op)) AddOnce(state.made, made);
   }
   if (made.empty()) return absl::OkStatus();
   AddOnce(run.effects, made);

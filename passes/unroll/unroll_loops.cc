@@ -24,6 +24,7 @@ namespace millrace {
 
 absl::StatusOr<UnrollResult> Unroller::UnrollGraph(Graph& graph) {
   MR_ASSIGN_OR_RETURN(const std::unique_ptr<Body> body, bodies_.OfGraph(std::move(graph)));
+  has_references_ = HoldsAny(body->graph, [](const Node& node) { return node.op == "RefEnter"; });
   Run run;
   run.body = body.get();
   run.top = true;
@@ -53,8 +54,9 @@ void Unroller::KeepUnread(const Run& run, const Graph& graph) {
   std::vector<NodeId> acting;
   for (int32_t unit : run.body->frames[0].units) {
     if (unit < 0 || run.nodes[unit].dead || !run.needs(NodeId{unit})) continue;
-    const OpDef* const def = ops_.Find(run.body->graph.node(NodeId{unit}).op);
-    const bool acts = def != nullptr && (def->state_bytes > 0 || WritesVariables(*def));
+    const std::string& op = run.body->graph.node(NodeId{unit}).op;
+    const OpDef* const def = ops_.Find(op);
+    const bool acts = WritesVariables(ops_, op) || (def != nullptr && def->state_bytes > 0);
     if (acts && run.nodes[unit].made.valid()) acting.push_back(run.nodes[unit].made);
   }
   std::vector<std::string> kept = targets_;
@@ -317,8 +319,7 @@ absl::StatusOr<Waits> Unroller::WritesAmong(const std::string& name, std::vector
 
 bool Unroller::Writes(NodeId made) const {
   if (ends_of_writes_.count(made.value) > 0) return true;
-  const OpDef* def = ops_.Find(out_.graph().node(made).op);
-  return def != nullptr && WritesVariables(*def);
+  return has_references_ ? out_.behind_write(made) : WritesVariables(ops_, out_.graph().node(made).op);
 }
 
 bool Unroller::IsReference(OutputRef ref) const {

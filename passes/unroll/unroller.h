@@ -73,6 +73,7 @@ class Unroller {
   std::map<std::string, NodeId> last_draw_;  // by stream
   std::map<Literal, NodeId> pivots_;         // what runs where the literal holds
   std::set<int32_t> ends_of_writes_;         // nodes that stand for many writes
+  bool has_references_ = false;  // in loops: of which turn their values are is told by what waits for a write, however far behind it
 };
 
 }  // namespace millrace

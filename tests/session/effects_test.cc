@@ -73,6 +73,46 @@ TEST(Effects, OfEveryTurnComeBeforeWhatWaitsForItsCounter) {
   }
 }
 
+// What is read of a reference is its memory, when y is computed: after the write that the constant waits for behind another node.
+TEST(Effects, OfAReferenceAreWhatConstantsBehindThemSee) {
+  constexpr char kBehind[] = R"(
+x = Placeholder() {dtype=float, shape=shape[]}
+v = VariableV2() {dtype=float, shape=shape[]}
+start = Const() {dtype=float, value=float[]{1}}
+init = Assign(v, start) {T=float}
+zero = Const() {dtype=int32, value=int32[]{0}}
+none = Const() {dtype=float, value=float[]{0}}
+i_in = Enter(zero) {T=int32, frame_name="loop"}
+s_in = Enter(none) {T=float, frame_name="loop"}
+x_in = Enter(x) {T=float, frame_name="loop", is_constant=true}
+v_in = RefEnter(v) {T=float, frame_name="loop", is_constant=true}
+i = Merge(i_in, i_again) {T=int32, N=2}
+s = Merge(s_in, s_again) {T=float, N=2}
+two = Const() ^i {dtype=int32, value=int32[]{2}}
+less = Less(i, two) {T=int32}
+goes_on = LoopCond(less)
+i_switch = Switch(i, goes_on) {T=int32}
+s_switch = Switch(s, goes_on) {T=float}
+taken = Identity(i_switch:1) {T=int32}
+sum = Identity(s_switch:1) {T=float}
+one = Const() ^taken {dtype=int32, value=int32[]{1}}
+next = AddV2(taken, one) {T=int32}
+old = Identity(v_in) ^taken {T=float}
+up = AssignAdd(v_in, x_in) ^old {T=float}
+later = Tanh(sum) ^up {T=float}
+factor = Const() ^later {dtype=float, value=float[]{2}}
+part = Mul(factor, old) {T=float}
+more = AddV2(sum, part) {T=float}
+i_again = NextIteration(next) {T=int32}
+s_again = NextIteration(more) {T=float}
+s_out = Exit(s_switch) {T=float}
+y = Identity(s_out) {T=float}
+)";
+  for (const char* strategy : {"baseline", "planned"}) {
+    EXPECT_THAT(ValuesOf(kBehind, Tensor::Scalar(0.5f), 2, strategy), ElementsAre(7, 11)) << strategy;
+  }
+}
+
 // One step of gradient descent a turn, on (v - x)^2; what the loop carries is the loss, which no later turn needs.
 constexpr char kDescent[] = R"(
 x = Placeholder() {dtype=float, shape=shape[]}
@@ -375,6 +415,22 @@ y = Identity(twice) ^add {T=float}
     ASSERT_TRUE((*session)->Run({}, {"v"}, {}, &out).ok());
     EXPECT_EQ(out[0].as<float>()[0], after);
   }
+}
+
+TEST(Effects, OfVariablesWithoutElementsAreKept) {
+  const auto session = OpenSession(*ParseGraphText(R"(
+v = VarHandleOp() {dtype=float, shape=shape[0,2], shared_name="v"}
+none = Const() {dtype=float, value=float[0,2]{}}
+init = AssignVariableOp(v, none) {dtype=float}
+read = ReadVariableOp(v) {dtype=float}
+)"));
+  ASSERT_TRUE(session.ok()) << session.status();
+  std::vector<Tensor> out;
+  EXPECT_EQ((*session)->Variables()->count("v"), 0);
+  ASSERT_TRUE((*session)->Run({}, {}, {"init"}, nullptr).ok());
+  const absl::Status status = (*session)->Run({}, {"read"}, {}, &out);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ((*session)->Variables()->count("v"), 1);
 }
 
 TEST(Effects, BehindWhatIsKnownWithoutThem) {
