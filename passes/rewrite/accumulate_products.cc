@@ -153,17 +153,19 @@ class Accumulator {
            x.GetOr("transpose_b", false) == y.GetOr("transpose_b", false);
   }
 
+  bool IsVariablesMemory(NodeId at) const {
+    while (true) {
+      const OpDef* def = ops_.Find(graph_.node(at).op);
+      if (def != nullptr && def->is_variable) return true;
+      if (def == nullptr || !(def->is_view || def->returns_variable) || graph_.node(at).inputs.empty()) return false;
+      at = graph_.node(at).inputs[0].node;
+    }
+  }
+
   // Variables may change before the chunk runs.
   bool FactorsAreVariables(NodeId id) const {
     const auto inputs = graph_.node(id).inputs;
-    return std::any_of(inputs.begin(), inputs.end(), [&](OutputRef input) {
-      for (NodeId at = input.node;;) {
-        const OpDef* def = ops_.Find(graph_.node(at).op);
-        if (def != nullptr && def->is_variable) return true;
-        if (def == nullptr || !(def->is_view || def->returns_variable) || graph_.node(at).inputs.empty()) return false;
-        at = graph_.node(at).inputs[0].node;
-      }
-    });
+    return std::any_of(inputs.begin(), inputs.end(), [&](OutputRef input) { return IsVariablesMemory(input.node); });
   }
 
   // A chunk runs where its last product was. The factors are together smaller than a sum, so that memory is won and not
@@ -185,11 +187,11 @@ class Accumulator {
     return chunks;
   }
 
-  // What the first product is added onto, when that is there before it and nobody else needs it.
+  // What the first product is added onto, when that is there before it, nobody else needs it, and it will still be the same.
   bool StartsFromRest(const Sum& sum, const Chunk& first) const {
     if (sum.rest.size() != 1 || sum.waits) return false;
     const Node& node = graph_.node(sum.rest[0].node);
-    return !node.inputs.empty() && UsedOnce(sum.rest[0].node) && node.outputs.size() == 1 &&
+    return !node.inputs.empty() && !IsVariablesMemory(sum.rest[0].node) && UsedOnce(sum.rest[0].node) && node.outputs.size() == 1 &&
            node.requested_device == graph_.node(sum.root).requested_device &&
            position_[sum.rest[0].node.value] < position_[first.back().value];
   }
