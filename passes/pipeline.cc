@@ -188,9 +188,10 @@ absl::StatusOr<Compiled> PlanOrdered(const CompileRequest& request, const Prepar
   if (devices.size() > 1) NameDevices(request, compiled.graph);
   // The host's budget is planned from the finished copies: by the same policy with a disk below it, else refused.
   if (request.disk_tier && options.host_memory_bytes > 0) {
-    MR_RETURN_IF_ERROR(TierHostMemory(request.machine, options.host_memory_bytes, StatesOf(request.graph, request.ops), &compiled.plan));
+    MR_RETURN_IF_ERROR(OfHostMemory(
+        TierHostMemory(request.machine, options.host_memory_bytes, StatesOf(request.graph, request.ops), &compiled.plan)));
   } else {
-    MR_RETURN_IF_ERROR(CheckHostMemory(compiled.plan, options.host_memory_bytes));
+    MR_RETURN_IF_ERROR(OfHostMemory(CheckHostMemory(compiled.plan, options.host_memory_bytes)));
   }
   const PassClock::Run run(request.clock, "simulate");
   MR_RETURN_IF_ERROR(FillPredictions(request.machine, &compiled.plan));
@@ -511,15 +512,17 @@ absl::StatusOr<Compiled> FindPlanOfParts(const CompileRequest& request, Prepared
   return request.options.num_devices() == 1 ? FindFastest(variants, *strategy, limits) : FindFastestOfSeveral(variants, *strategy, limits);
 }
 
-}  // namespace
+// kFirst: no search, as when the time for planning is over before it.
+enum class Wanted { kFastest, kFirst };
 
-absl::StatusOr<Compiled> Compile(CompileRequest request) {
-  MR_RETURN_IF_ERROR(FindStrategy(request.options.strategy).status());
+absl::StatusOr<Compiled> CompileOnce(CompileRequest request, Wanted wanted) {
   PlanLimits limits;
+  const bool first = wanted == Wanted::kFirst, limited = request.options.plan_seconds > 0 && !first;
   if (!request.now) request.now = MachineSeconds;
-  if (request.options.plan_seconds > 0) limits.deadline = Deadline(request.now, request.now() + request.options.plan_seconds);
+  if (first) limits.deadline = Deadline(request.now, request.now());
+  if (limited) limits.deadline = Deadline(request.now, request.now() + request.options.plan_seconds);
   MR_ASSIGN_OR_RETURN(Prepared prepared, Prepare(request));
-  if (request.options.plan_seconds > 0) {
+  if (limited) {
     limits.deadline = limits.deadline.Earlier(kFinishing * (request.options.plan_seconds - limits.deadline.seconds_left()));
   }
   const double left = limits.deadline.seconds_left();
@@ -531,11 +534,41 @@ absl::StatusOr<Compiled> Compile(CompileRequest request) {
   MR_ASSIGN_OR_RETURN(Compiled compiled, chosen_parts ? FindPlanOfParts(request, prepared, limits)
                                                       : FindPlan(request, prepared, limits));
   compiled.stopped = prepared.stopped;
-  NoteDeadline(request, limits, left, compiled);
+  if (limited) NoteDeadline(request, limits, left, compiled);
   NoteWhatIsLeftOut(request, compiled.plan);
+  return compiled;
+}
+
+// The search goes by time alone. Where host memory is too small for what it finds, it may hold the first plan that fits the devices, of
+// which fewer bytes leave them, or lru's, of which they leave last. `missing`: what the search's plan lacks.
+absl::StatusOr<Compiled> CompileForLittleHostMemory(CompileRequest request, const absl::Status& missing) {
+  const std::string strategy = request.options.strategy;
+  absl::StatusOr<Compiled> compiled = CompileOnce(request, Wanted::kFirst);
+  const char* made = "the first plan that fits";
+  if (absl::IsResourceExhausted(compiled.status())) {
+    request.options.strategy = "lru";
+    compiled = CompileOnce(std::move(request), Wanted::kFirst);
+    made = "what lru plans";
+  }
+  if (absl::IsResourceExhausted(compiled.status())) return missing;
+  MR_RETURN_IF_ERROR(compiled.status());
+  compiled->plan.strategy = strategy;
+  compiled->plan.notes.push_back(absl::StrCat("host memory holds no plan that the search found: ", made));
+  return compiled;
+}
+
+}  // namespace
+
+absl::StatusOr<Compiled> Compile(CompileRequest request) {
+  MR_ASSIGN_OR_RETURN(const Strategy* const strategy, FindStrategy(request.options.strategy));
+  absl::StatusOr<Compiled> compiled = CompileOnce(request, Wanted::kFastest);
+  if (IsOfHostMemory(compiled.status()) && strategy->order == Strategy::Order::kBest) {
+    compiled = CompileForLittleHostMemory(request, compiled.status());
+  }
+  MR_RETURN_IF_ERROR(compiled.status());
   // The plan is checked from its steps alone, by code that shares nothing with the passes.
   const PassClock::Run run(request.clock, "verify plan");
-  MR_RETURN_IF_ERROR(VerifyPlan(compiled.plan));
+  MR_RETURN_IF_ERROR(VerifyPlan(compiled->plan));
   return compiled;
 }
 

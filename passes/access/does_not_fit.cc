@@ -11,6 +11,7 @@ namespace millrace {
 namespace {
 
 constexpr char kPayload[] = "millrace/needed_bytes";
+constexpr char kOfHostMemory[] = "millrace/of_host_memory";
 
 }  // namespace
 
@@ -29,5 +30,12 @@ int64_t NeededBytes(const absl::Status& status) {
   int64_t bytes = 0;
   return payload.has_value() && absl::SimpleAtoi(std::string(*payload), &bytes) ? bytes : 0;
 }
+
+absl::Status OfHostMemory(absl::Status status) {
+  if (absl::IsResourceExhausted(status)) status.SetPayload(kOfHostMemory, absl::Cord());
+  return status;
+}
+
+bool IsOfHostMemory(const absl::Status& status) { return status.GetPayload(kOfHostMemory).has_value(); }
 
 }  // namespace millrace
