@@ -125,6 +125,7 @@ class Builder {
     result_.root.reserve(next);
     result_.access.storages.reserve(next);
     last_use_.reserve(next);
+    last_access_.reserve(next);
   }
 
   // The same numbers on every device; what is received has the shape of what was sent.
@@ -165,6 +166,7 @@ class Builder {
     result_.root.push_back(root);
     result_.access.storages.push_back({.kind = kind, .size_bytes = graph_.type(root).size_bytes()});
     last_use_.push_back(-1);
+    last_access_.push_back(-1);
     return static_cast<int32_t>(result_.root.size()) - 1;
   }
 
@@ -294,13 +296,13 @@ class Builder {
       return false;
     }
     int64_t bytes = result_.access.scratch_bytes.back() + added.scratch_bytes;
-    for (const Access& access : accesses) bytes += result_.access.aligned_bytes(access.storage);
+    for (const Access& access : accesses) {
+      bytes += result_.access.aligned_bytes(access.storage);
+      const Access* const other = OfThisOperation(access.storage);
+      if (other != nullptr && (access.writes || other->writes)) return false;
+    }
     for (size_t k = result_.access.first_access.back(); k < result_.access.accesses.size(); ++k) {
-      const Access& other = result_.access.accesses[k];
-      bytes += result_.access.aligned_bytes(other.storage);
-      for (const Access& access : accesses) {
-        if (access.storage == other.storage && (access.writes || other.writes)) return false;
-      }
+      bytes += result_.access.aligned_bytes(result_.access.accesses[k].storage);
     }
     return bytes <= options_.max_joined_bytes;
   }
@@ -326,16 +328,22 @@ class Builder {
     return accesses;
   }
 
+  // The last operation's access of that storage so far; null where there is none.
+  const Access* OfThisOperation(int32_t storage) const {
+    const int64_t k = last_access_[storage];
+    return k >= result_.access.first_access.back() ? &result_.access.accesses[k] : nullptr;
+  }
+
   void Merge(const Access& made) {
     AccessGraph& access = result_.access;
-    for (size_t k = access.first_access.back(); k < access.accesses.size(); ++k) {
-      Access& old = access.accesses[k];
-      if (old.storage != made.storage) continue;
-      old.reads = old.reads || made.reads;
-      old.writes = old.writes || made.writes;
+    if (OfThisOperation(made.storage) == nullptr) {
+      last_access_[made.storage] = static_cast<int64_t>(access.accesses.size());
+      access.accesses.push_back(made);
       return;
     }
-    access.accesses.push_back(made);
+    Access& old = access.accesses[last_access_[made.storage]];
+    old.reads = old.reads || made.reads;
+    old.writes = old.writes || made.writes;
   }
 
   Graph& graph_;
@@ -347,6 +355,7 @@ class Builder {
   std::vector<int32_t> dynamic_tensor_of_output_;
   std::vector<int32_t> last_use_of_output_;  // position of the last node that takes it
   std::vector<int32_t> last_use_;            // per storage
+  std::vector<int64_t> last_access_;         // per storage: into accesses; -1
   std::vector<int32_t> storage_of_variable_;
   int32_t others_ = 0, others_at_last_ = 0;  // others_before of this node, of the last operation's
   DeviceGraph result_;

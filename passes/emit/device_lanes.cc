@@ -37,6 +37,7 @@ DeviceLanes::DeviceLanes(const PlanInputs& inputs, int32_t device, PlanUnderWay&
   first_position_.reserve(my_.schedule.items.size());
   last_position_.reserve(my_.schedule.items.size());
   variable_of_storage_.assign(access_.storages.size(), -1);
+  last_access_.assign(access_.storages.size(), -1);
   for (size_t s = 0; s < access_.storages.size(); ++s) {
     if (KindOf(static_cast<int32_t>(s)) != StorageKind::kVariable) continue;
     variable_of_storage_[s] = shared_.variable_index.at(access_.names[s]);
@@ -203,11 +204,8 @@ StepWaits DeviceLanes::WaitsFor(int kind) {
 }
 
 int64_t DeviceLanes::AddressOf(int32_t operation, int32_t storage) const {
-  if (storage == kNoStorage) return kNoAddress;
-  for (int64_t k = access_.first_access[operation]; k < access_.first_access[operation + 1]; ++k) {
-    if (access_.accesses[k].storage == storage) return my_.memory.residence_offsets[my_.schedule.residence_of[k]];
-  }
-  return kNoAddress;
+  if (storage == kNoStorage || last_access_[storage] < access_.first_access[operation]) return kNoAddress;
+  return my_.memory.residence_offsets[my_.schedule.residence_of[last_access_[storage]]];
 }
 
 void DeviceLanes::EmitOperation(int32_t i, int64_t position) {
@@ -234,6 +232,7 @@ void DeviceLanes::EmitOperation(int32_t i, int64_t position) {
   for (int64_t k = access_.first_access[i]; k < access_.first_access[i + 1]; ++k) {
     const Access& access = access_.accesses[k];
     Touch(my_.schedule.residence_of[k], kComputeLane, count, access.reads, access.writes);
+    last_access_[access.storage] = k;
   }
   if (access_.scratch_bytes[i] > 0) {
     const int64_t offset = my_.memory.scratch_offsets[i];
@@ -443,7 +442,7 @@ void DeviceLanes::EmitCopyIn(int64_t position, const ScheduleItem& item) {
 
 void DeviceLanes::ForgetEmitted() {
   const auto forget = [](auto&... lists) { (std::exchange(lists, {}), ...); };
-  forget(begins_, ends_, bytes_, progress_, owners_, slot_, my_.device.operations, my_.device.storage_of, my_.device.first_output,
+  forget(begins_, ends_, bytes_, progress_, owners_, slot_, last_access_, my_.device.operations, my_.device.storage_of, my_.device.first_output,
          my_.schedule.residence_of, my_.schedule.position_of_operation);
 }
 

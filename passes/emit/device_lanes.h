@@ -81,6 +81,7 @@ class DeviceLanes {
 
   void EmitOperation(int32_t i, int64_t position);
   void AddComputeStep(int32_t i, OperationNode& operation, int64_t scratch_offset, StepWaits waits);
+  // Of the operation under way.
   int64_t AddressOf(int32_t operation, int32_t storage) const;
   void FillAddresses(int32_t i, const OperationNode& operation, const OpDef& def, ComputeStep& step) const;
   void FillVariables(NodeId id, const OpDef& def, ComputeStep& step) const;
@@ -101,6 +102,7 @@ class DeviceLanes {
   const int32_t first_lane_;
   std::vector<int32_t> variable_of_storage_, constant_of_storage_;
   std::vector<int32_t> owner_of_storage_;    // into plan.tensors
+  std::vector<int64_t> last_access_;         // per storage, of the operations emitted so far; -1
   std::vector<int32_t> slot_;                // per decision, in the host pool; -1 for none
   std::map<int32_t, int64_t> home_written_;  // per variable: to-host steps that wrote its home
   std::map<int32_t, LaneCounts> home_read_;

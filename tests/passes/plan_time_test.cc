@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "millrace/graph_builder.h"
 #include "millrace/graph_ops.h"
@@ -115,6 +116,32 @@ TEST(PortfolioTimeTest, StopsWhenItsTimeIsOver) {
   const Planned first = Shortest([&] { return Plan("resnet", resnet, planned, kSlowLink); });
   EXPECT_LE(first.peak_bytes, planned.device_memory_bytes);
   EXPECT_LT(first.seconds, 0.8 * whole.seconds);
+}
+
+// As many tensors as one node takes.
+double SecondsForInputs(int inputs) {
+  GraphBuilder builder;
+  const Output x = builder.Placeholder("x", DataType::kFloat, {4});
+  std::vector<Output> values;
+  for (int i = 0; i < inputs; ++i) values.push_back(ops::Relu(x));
+  ops::AddN(values, "sum");
+  auto graph = std::move(builder).Build();
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  SessionOptions options;
+  options.device = "null";
+  auto session = Session::Create(*std::move(graph), options);
+  EXPECT_TRUE(session.ok()) << session.status();
+  const double start = ProcessSeconds();
+  const auto plan = (*session)->Plan({{"x", {DataType::kFloat, Shape({4})}}}, {"sum:0"}, {});
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return ProcessSeconds() - start;
+}
+
+TEST(ManyInputsTest, OfOneNodeTakeNoLongerEachWhereThereAreMany) {
+  constexpr int kInputs = 12500, kTimes = 8;  // 64 times as long if each went through all
+  const auto shortest = [](int inputs) { return std::min({SecondsForInputs(inputs), SecondsForInputs(inputs), SecondsForInputs(inputs)}); };
+  const double few = shortest(kInputs), many = shortest(kTimes * kInputs);
+  EXPECT_LT(many, 32 * few) << few << " s and " << many << " s";
 }
 
 // As long as the graph and without a product: no pass looks at the rest of the chain from each of its links, and none
