@@ -41,7 +41,7 @@ struct DeviceReport {
   int64_t nodes = 0;                // kernels that run there
 };
 
-// What a pass took of the time for planning, over all its runs.
+// What a pass of planning took in all its runs, which threads may have had at the same time.
 struct PassTime {
   std::string name;
   double seconds = 0;
@@ -59,7 +59,7 @@ struct RunReport {
   int64_t recvs = 0;
   int64_t recomputed_nodes = 0;
   double plan_seconds = 0;
-  std::vector<PassTime> passes;  // of plan_seconds; in order of their first runs
+  std::vector<PassTime> passes;  // in order of their first runs; together perhaps more than plan_seconds
   // Budgets and predicted peaks are sums over the devices, the measured peak likewise.
   int64_t device_memory_budget_bytes = 0;
   int64_t predicted_peak_device_bytes = 0;

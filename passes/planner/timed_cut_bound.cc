@@ -31,7 +31,8 @@ struct Load {
 int ClassOf(const Load& load, double seconds_per_byte) {
   if (load.bytes == 0) return 0;
   const double times = load.seconds / (static_cast<double>(load.bytes) * seconds_per_byte);
-  return times <= 1 ? 0 : std::min(kClasses - 1, static_cast<int>(kPerOctave * std::log2(times)));
+  // Of a small storage over a slow link it may be more than an int holds.
+  return times <= 1 ? 0 : static_cast<int>(std::min<double>(kClasses - 1, kPerOctave * std::log2(times)));
 }
 
 // One lane: of loads that may start from their release on, how long until so many bytes have been copied.

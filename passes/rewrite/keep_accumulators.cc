@@ -12,6 +12,7 @@
 #include "absl/strings/strip.h"
 #include "graph/accumulator.h"
 #include "millrace/status.h"
+#include "passes/control_flow/creation_places.h"
 #include "passes/rewrite/kept_state.h"
 
 namespace millrace {
@@ -125,7 +126,9 @@ class Keeper {
     for (const auto& [name, takers] : takers_) {
       for (NodeId taker : takers) TakeAfter(givers_[name], taker);
     }
-    return !resources_.empty();
+    if (!places_.empty()) places_.Renumber(graph_);
+    const bool dropped = DropUnused();
+    return dropped || !resources_.empty();
   }
 
  private:
@@ -154,15 +157,42 @@ class Keeper {
 
   void RewriteResource(NodeId id, const KeptState& kept) {
     Node& node = graph_.mutable_node(id);
-    BecomeKeptState(kept, IsQueue(node) ? "/queue" : "/accumulator", node);
+    BecomeKeptState(kept, node);
   }
 
-  // All that gives and does not wait for the taker comes before it.
-  void TakeAfter(const std::vector<NodeId>& givers, NodeId taker) {
-    for (NodeId giver : givers) {
-      if (WaitsFor(giver, taker) || WaitsFor(taker, giver)) continue;
-      graph_.mutable_node(taker).control_inputs.push_back(giver);
+  // Queues of which only loops without turns and branches that are not taken would have done something.
+  bool DropUnused() {
+    std::vector<NodeId> queues;
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+      const Node& node = graph_.node(NodeId{i});
+      const bool is_queue = absl::EndsWith(absl::StripSuffix(node.op, "V2"), "Queue") && node.inputs.empty();
+      if (graph_.alive(NodeId{i}) && is_queue) queues.push_back(NodeId{i});
     }
+    if (queues.empty()) return false;
+    std::vector<bool> taken(graph_.num_ids());
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+      if (!graph_.alive(NodeId{i})) continue;
+      for (OutputRef input : graph_.node(NodeId{i}).inputs) taken[input.node.value] = true;
+    }
+    std::erase_if(queues, [&](NodeId queue) { return taken[queue.value]; });
+    for (NodeId queue : queues) BecomeNoOp(graph_, queue);
+    return !queues.empty();
+  }
+
+  // All that gives and does not wait for the taker comes before it. Of branches, whichever are taken: one that is not must not keep the
+  // taker from running.
+  void TakeAfter(const std::vector<NodeId>& givers, NodeId taker) {
+    std::vector<NodeId> before;
+    for (NodeId giver : givers) {
+      if (!WaitsFor(giver, taker) && !WaitsFor(taker, giver)) before.push_back(giver);
+    }
+    if (before.empty()) return;
+    Node given;
+    given.name = absl::StrCat(graph_.node(taker).name, "/given");
+    given.op = "ControlTrigger";
+    given.control_inputs.assign(before.begin(), before.end());
+    const NodeId trigger = places_.AddBefore(graph_, taker, std::move(given));
+    graph_.mutable_node(taker).control_inputs.push_back(trigger);
   }
 
   bool WaitsFor(NodeId later, NodeId earlier) const {
@@ -183,6 +213,7 @@ class Keeper {
   const std::map<std::string, Shape> shapes_;
   std::vector<std::pair<NodeId, KeptState>> resources_, users_;
   std::map<std::string, std::vector<NodeId>> givers_, takers_;  // by the resource's name
+  CreationPlaces places_;
 };
 
 }  // namespace

@@ -97,7 +97,7 @@ absl::Status KeepTables(Graph& graph, const std::set<std::string>& names) {
     (uses ? users : tables).emplace_back(id, std::move(kept));
   }
   for (const auto& [id, kept] : users) RewriteUser(kept, graph.mutable_node(id));
-  for (const auto& [id, kept] : tables) BecomeKeptState(kept, "/table", graph.mutable_node(id));
+  for (const auto& [id, kept] : tables) BecomeKeptState(kept, graph.mutable_node(id));
   return absl::OkStatus();
 }
 

@@ -1,5 +1,6 @@
 #include "passes/rewrite/kept_state.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "graph/hidden_state.h"
 #include "passes/control_flow/control_flow_ops.h"
@@ -28,14 +29,30 @@ KeptState::KeptState() {
   attrs.Set(kStartsEmpty, true);
 }
 
-void BecomeKeptState(const KeptState& state, const std::string& suffix, Node& resource) {
-  const std::string name = absl::StrCat(NameOfResource(resource), suffix);
+std::string NameOfKeptState(const Node& resource) {
+  const char* const suffix = IsChangingTable(resource)                              ? "/table"
+                             : absl::StartsWith(resource.op, "FIFOQueue")           ? "/queue"
+                             : absl::EndsWith(resource.op, "ConditionalAccumulator") ? "/accumulator"
+                                                                                     : nullptr;
+  return suffix == nullptr ? std::string() : absl::StrCat(NameOfResource(resource), suffix);
+}
+
+void BecomeKeptState(const KeptState& state, Node& resource) {
+  const std::string name = NameOfKeptState(resource);
   resource.op = "VarHandleOp";
   resource.inputs.clear();
   resource.attrs = AttrMap();
   resource.attrs.Set("dtype", DataType::kUint8);
   resource.attrs.Set("shape", Shape({state.bytes}));
   resource.attrs.Set("shared_name", name);
+}
+
+void BecomeNoOp(Graph& graph, NodeId id) {
+  Node& node = graph.mutable_node(id);
+  for (OutputRef input : node.inputs) node.control_inputs.push_back(input.node);
+  node.inputs.clear();
+  node.op = "NoOp";
+  node.attrs = AttrMap();
 }
 
 }  // namespace millrace

@@ -22,8 +22,14 @@ struct KeptState {
   int64_t bytes = 0;
 };
 
-// The node declares the variable in place of the resource; `suffix` comes behind its name.
-void BecomeKeptState(const KeptState& state, const std::string& suffix, Node& resource);
+// The variable that such a resource becomes where it is kept: a table that may change, an accumulator, a queue. Empty of other nodes.
+std::string NameOfKeptState(const Node& resource);
+
+// The node declares the variable in place of the resource.
+void BecomeKeptState(const KeptState& state, Node& resource);
+
+// What waited for the node waits for what it took.
+void BecomeNoOp(Graph& graph, NodeId id);
 
 }  // namespace millrace
 

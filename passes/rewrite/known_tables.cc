@@ -1,5 +1,6 @@
 #include "passes/rewrite/known_tables.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -34,6 +35,16 @@ TableContents ContentsFrom(const Node& node, const ShapeTracker& tracker) {
   return contents;
 }
 
+// What turns carry on is not known, and without it there is an order.
+void CutLoops(Graph& graph) {
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    if (!graph.alive(NodeId{i}) || !IsMerge(graph.node(NodeId{i}))) continue;
+    Node& merge = graph.mutable_node(NodeId{i});
+    const auto turns = [&](OutputRef input) { return IsNextIteration(graph.node(input.node)); };
+    merge.inputs.erase(std::remove_if(merge.inputs.begin(), merge.inputs.end(), turns), merge.inputs.end());
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<KnownTables> KnownTables::Find(const Graph& whole, const OpRegistry& ops, KernelOracle& oracle) {
@@ -50,6 +61,7 @@ absl::StatusOr<KnownTables> KnownTables::Find(const Graph& whole, const OpRegist
   KnownTables tables;
   MR_ASSIGN_OR_RETURN(Graph graph, Prune(whole, signature));
   MR_RETURN_IF_ERROR(InlineFunctions(graph, ops, MostInlinedNodes(graph, PlanningOptions().max_unrolled_nodes)).status());
+  CutLoops(graph);
   MR_ASSIGN_OR_RETURN(const std::vector<NodeId> order, CreationOrder(graph));
   const std::map<std::string, TensorType> no_variables;
   ShapeTracker tracker(graph, ops, oracle, no_variables);

@@ -23,14 +23,6 @@ absl::Status Refuse(const Node& node, const std::string& why) {
   return absl::UnimplementedError(absl::StrCat("node '", node.name, "' (", node.op, "): ", why));
 }
 
-void BecomeNoOp(Graph& graph, NodeId id) {
-  Node& node = graph.mutable_node(id);
-  for (OutputRef input : node.inputs) node.control_inputs.push_back(input.node);
-  node.inputs.clear();
-  node.op = "NoOp";
-  node.attrs = AttrMap();
-}
-
 class Lowering {
  public:
   Lowering(Graph& graph, const Graph& whole, const OpRegistry& ops, KernelOracle& oracle)
@@ -109,7 +101,7 @@ class Lowering {
       }
       BecomeNoOp(graph_, id);
       changed_ = true;
-    } else if (IsTable(node)) {
+    } else if (IsTable(node) || IsChangingTable(node)) {
       changed_ = true;
     }
     return absl::OkStatus();

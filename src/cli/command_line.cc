@@ -115,12 +115,6 @@ void WarnOfOtherModelsFlags(const std::string& name, const std::vector<std::stri
   }
 }
 
-// What is no strategy is an error elsewhere.
-bool CutsBySize(const std::string& name) {
-  const auto strategy = FindStrategy(name);
-  return !strategy.ok() || (*strategy)->order == Strategy::Order::kDepthFirst || (*strategy)->order == Strategy::Order::kBest;
-}
-
 // A description begins with the device or the strategy that a flag belongs to.
 std::string OwnerOf(const std::string& flag, const FlagRegistry& registry) {
   const std::string description = registry.Find(flag)->description;

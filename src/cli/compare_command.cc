@@ -1,6 +1,7 @@
 // millrace compare: one table over strategies, and whether their results agree bit by bit.
 #include <cstring>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cli/commands.h"
@@ -14,7 +15,7 @@
 namespace millrace::cli {
 namespace {
 
-constexpr char kReferenceMark[] = " *";
+constexpr char kOverBudgetMark[] = " *";
 
 bool SameBits(const std::vector<double>& a, const std::vector<double>& b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0);
@@ -68,12 +69,12 @@ class Comparison {
       const VariableSink keep = [&](const std::string& variable, const Tensor& value) { variables[variable] = TensorsDigest({value}); };
       TrainResult result = Train(workload_, session, environment_, keep);
       std::string name = strategy;
-      if (strategy == "baseline" && ExitStatus(result.run.status) == kExitDoesNotFit) {
+      if (strategy == "baseline" && ExitStatus(result.run.status) == kExitDoesNotFit && budgets.total(1) > 0) {
         // What the budget costs is measured against what it would be without one.
         DeviceBudgets().Apply(session.planning);
-        result = Train(workload_, session, environment_, keep);
-        name += kReferenceMark;
-        over_budget_ = true;
+        TrainResult unlimited = Train(workload_, session, environment_, keep);
+        if (unlimited.run.status.ok()) name += kOverBudgetMark;
+        if (ExitStatus(unlimited.run.status) != kExitDoesNotFit) result = std::move(unlimited);
       }
       machine_ = result.machine;
       Add(std::move(name), std::move(result), std::move(variables));
@@ -97,8 +98,15 @@ class Comparison {
 
   std::string Table() const {
     std::vector<ComparedRun> rows;
-    for (const Row& row : rows_) rows.push_back({&row.result.run, row.name, row.verdict});
-    return absl::StrCat(ComparisonTable(rows), over_budget_ ? "* does not fit the budget; ran without one, as the reference\n" : "");
+    bool over_budget = false, as_reference = false;
+    for (const Row& row : rows_) {
+      rows.push_back({&row.result.run, row.name, row.verdict});
+      if (!absl::EndsWith(row.name, kOverBudgetMark)) continue;
+      over_budget = true;
+      as_reference |= row.verdict == kReference;
+    }
+    const char* const how = as_reference ? ", as the reference" : "";
+    return absl::StrCat(ComparisonTable(rows), over_budget ? absl::StrCat("* does not fit the budget; ran without one", how, "\n") : "");
   }
 
   // The first failure; results that differ are one, and so are strategies that an interrupt left out.
@@ -153,7 +161,6 @@ class Comparison {
   std::vector<Row> rows_;
   size_t reference_ = kNone;
   Digests reference_variables_;
-  bool over_budget_ = false;
 };
 
 }  // namespace

@@ -15,7 +15,7 @@
 namespace millrace::cli {
 namespace {
 
-// Parts of variables are called "w[0:64]" in plans, which no GraphDef can name.
+// Parts of variables are called "w[0:64]" in plans, and what is fetched "_fetch/y_0", which no GraphDef can name.
 void TakeNamesOfGraphDefs(Graph& graph) {
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
     if (!graph.alive(NodeId{i})) continue;
@@ -23,7 +23,8 @@ void TakeNamesOfGraphDefs(Graph& graph) {
     for (char& letter : name) {
       if (!absl::ascii_isalnum(static_cast<unsigned char>(letter)) && !absl::StrContains("_.\\/>-", letter)) letter = '_';
     }
-    graph.Rename(NodeId{i}, std::move(name));
+    const size_t first = name.find_first_not_of("_\\/>-");
+    graph.Rename(NodeId{i}, first == std::string::npos ? "node" : name.substr(first));
   }
 }
 

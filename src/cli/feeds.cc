@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "cli/exit_status.h"
+#include "glog/logging.h"
 #include "graph/float16.h"
 #include "millrace/status.h"
 
@@ -87,6 +88,25 @@ absl::StatusOr<std::set<OutputRef>> Reached(const Graph& graph, const std::vecto
     for (const NodeId control : node.control_inputs) stack.push_back({control, 0});
   }
   return reached;
+}
+
+// Shapes that make nothing: of what a file gives, which must have that shape then, and of what is not needed.
+absl::Status WarnOfUselessShapes(const Graph& graph, const std::map<std::string, Shape>& shapes, const Session::FeedTypes& given,
+                                 const std::set<OutputRef>& reached) {
+  for (const auto& [name, shape] : shapes) {
+    MR_ASSIGN_OR_RETURN(const OutputRef ref, graph.FindTensor(name));
+    if (reached.count(ref) > 0) continue;
+    const auto by_name = given.find(name), fed = by_name != given.end() ? by_name : given.find(graph.TensorName(ref));
+    if (fed == given.end()) {
+      LOG(WARNING) << "--feed_shapes has no effect on " << name << ": the step does not need it";
+    } else if (fed->second.shape == shape) {
+      LOG(WARNING) << "--feed_shapes has no effect on " << name << ": --feeds gives it";
+    } else {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--feed_shapes: ", name, " is ", fed->second.ToString(), " in the file of --feeds, expected ", shape.ToString()));
+    }
+  }
+  return absl::OkStatus();
 }
 
 // splitmix64: each call a new, well mixed number.
@@ -168,6 +188,7 @@ absl::StatusOr<Session::FeedTypes> SyntheticFeedTypes(const Graph& graph, const 
     }
   }
   MR_ASSIGN_OR_RETURN(const std::set<OutputRef> reached, Reached(graph, fetches, targets, given));
+  MR_RETURN_IF_ERROR(WarnOfUselessShapes(graph, shapes, given, reached));
   Session::FeedTypes types;
   std::vector<std::string> unknown;
   for (const OutputRef ref : reached) {

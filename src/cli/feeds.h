@@ -17,7 +17,7 @@ absl::StatusOr<std::map<std::string, Shape>> ParseFeedShapes(const std::string& 
 
 // Types of the placeholders that `fetches` and `targets` need, and of what iterators and queues hand over to them ("it", "it:1"),
 // except those in `given`. The shape is that of `shapes`, else the graph's own, which must be known then: all that are not are
-// named at once.
+// named at once. Warns of shapes that are of no use, and refuses those that `given` contradicts.
 absl::StatusOr<Session::FeedTypes> SyntheticFeedTypes(const Graph& graph, const std::vector<std::string>& fetches,
                                                       const std::vector<std::string>& targets,
                                                       const std::map<std::string, Shape>& shapes,

@@ -59,7 +59,7 @@ absl::StatusOr<const Dimension*> FindDimension(const std::string& vary, const st
   return std::find_if(std::begin(kDimensions), std::end(kDimensions), [&](const Dimension& each) { return each.name == vary; });
 }
 
-// Some depths have no network: how many smaller ones are tried instead.
+// Some depths have no network: how many smaller ones are tried before the first that has.
 constexpr int64_t kSmallerTries = 12;
 
 // Searching takes many plans, and where there is no terminal nothing else shows that it goes on.
@@ -102,22 +102,28 @@ class Fitter {
     for (const ModelInfo& info : Models()) {
       if (info.name == options_.argument && start == 0) start = info.defaults.*dimension.field;
     }
+    // A value without a network fits where the next smaller one that has some does, and where there is none: larger ones may.
     int64_t largest = 0;
-    MR_ASSIGN_OR_RETURN(const int64_t found, LargestThatFits(start, dimension.most, [&](int64_t value) -> absl::StatusOr<bool> {
-      absl::Status status;
-      for (int64_t v = value; v >= 1 && v > value - kSmallerTries; --v) {
+    constexpr int64_t kNone = 0;
+    smallest_refused_ = kNone;
+    MR_RETURN_IF_ERROR(LargestThatFits(start, dimension.most, [&](int64_t value) -> absl::StatusOr<bool> {
+      const bool first = largest == 0 && smallest_refused_ == kNone;
+      absl::Status impossible;
+      for (int64_t v = value; v > (first ? value - kSmallerTries : largest) && v >= 1; --v) {
+        if (v == smallest_refused_) return false;
         model.*dimension.field = v;
         const auto workload = MakeModel(model);
-        status = workload.status();
+        impossible.Update(workload.status());
         if (!workload.ok()) continue;
         TellTried(dimension.name, std::to_string(v));
         MR_ASSIGN_OR_RETURN(const bool fits, Try(*workload));
-        if (fits) largest = std::max(largest, v);
+        (fits ? largest : smallest_refused_) = v;
         return fits;
       }
-      return AsUsageError(status);
-    }));
-    if (found == 0) return 0;
+      if (first) return AsUsageError(impossible);
+      return true;
+    }).status());
+    if (largest == 0) return 0;
     model.*dimension.field = largest;
     MR_ASSIGN_OR_RETURN(const Workload workload, MakeModel(model));
     MR_RETURN_IF_ERROR(PlanBest(workload));
@@ -145,12 +151,14 @@ class Fitter {
   const TrainResult& best() const { return best_; }
   // The last that did not fit: where nothing does, the smallest.
   const TrainResult& refused() const { return refused_; }
+  int64_t smallest_refused() const { return smallest_refused_; }
 
  private:
   const Options& options_;
   const SessionOptions session_;
   const Environment& environment_;
   TrainResult best_, refused_;
+  int64_t smallest_refused_ = 1;
 };
 
 absl::Status FitBudget(const Workload& workload, SessionOptions session, const Environment& environment, Outputs& outputs) {
@@ -209,7 +217,8 @@ absl::Status FitCommand(const Options& options, const Environment& environment) 
   if (largest == 0) {
     const TrainResult& refused = fitter.refused();
     return RunThenWritten(
-        WithMessage(refused.run.status, absl::StrCat("not even ", options.vary, " 1 fits ", at, ": ", refused.run.status.message())),
+        WithMessage(refused.run.status, absl::StrCat("not even ", options.vary, " ", fitter.smallest_refused(), " fits ", at, ": ",
+                                                     refused.run.status.message())),
         outputs.WriteReport({.graph = refused.graph, .machine = session.machine, .runs = {refused.run}}, nullptr));
   }
   const TrainResult& best = fitter.best();

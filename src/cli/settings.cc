@@ -20,6 +20,7 @@
 #include "millrace/status.h"
 #include "passes/strategy.h"
 #include "passes/swaps/swap_tflms.h"
+#include "plan/machine_limits.h"
 
 namespace millrace::cli {
 namespace {
@@ -131,6 +132,11 @@ PlanningOptions BaselineOf(const PlanningOptions& planning) {
   return baseline;
 }
 
+bool CutsBySize(const std::string& strategy) {
+  const auto found = FindStrategy(strategy);
+  return !found.ok() || (*found)->order == Strategy::Order::kDepthFirst || (*found)->order == Strategy::Order::kBest;
+}
+
 absl::StatusOr<std::vector<std::string>> ParseDeviceNames(const std::string& text, const std::string& kind) {
   constexpr int kMostDevices = 1024;
   std::vector<std::string> devices;
@@ -212,9 +218,9 @@ absl::Status SetStrategy(const StrategyOptions& options, const std::string& devi
 
 // Of copies that a flag slows.
 absl::Status CheckPace(const char* flag, double gbps) {
-  constexpr double kSlowest = 1e-9;  // a byte per second
-  if (gbps == 0 || (std::isfinite(gbps) && gbps >= kSlowest)) return absl::OkStatus();
-  return UsageError(absl::StrCat("--", flag, "=", gbps, ": expected 0 (not slowed) or GB/s, from ", kSlowest, " on"));
+  constexpr double kSlowest = kLeastRate / 1e9, kFastest = kMostRate / 1e9;
+  if (gbps == 0 || (gbps >= kSlowest && gbps <= kFastest)) return absl::OkStatus();
+  return UsageError(absl::StrCat("--", flag, "=", gbps, ": expected 0 (not slowed) or GB/s, ", kSlowest, " to ", kFastest));
 }
 
 // Host memory, disk and links, which may be slowed.

@@ -34,6 +34,9 @@ struct DeviceBudgets {
 // The same devices and rewriting of the graph, without any swapping, budgets or partitions.
 PlanningOptions BaselineOf(const PlanningOptions& planning);
 
+// Whether the strategy's order is cut into partitions of so many nodes. True of what is no strategy, which is an error elsewhere.
+bool CutsBySize(const std::string& strategy);
+
 // "cpu:0,cpu:1", or "2" of `kind`. Errors are wrong usage.
 absl::StatusOr<std::vector<std::string>> ParseDeviceNames(const std::string& text, const std::string& kind);
 

@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/exit_status.h"
 #include "cli/outputs.h"
+#include "cli/settings.h"
 #include "cli/train.h"
 #include "millrace/status.h"
 #include "report/sweep.h"
@@ -63,7 +64,7 @@ class Sweep {
             return absl::CancelledError(absl::StrCat("interrupted after point ", done, " of ", total));
           }
           // A strategy without partitions by count gives the same for every size.
-          if (points_.back().partition_size != size) break;
+          if (!CutsBySize(strategy) || points_.back().partition_size != size) break;
         }
       }
     }
@@ -97,11 +98,11 @@ class Sweep {
   absl::Status RunPoint(const std::string& strategy, const SweepBudget& budget, int64_t size) {
     MR_ASSIGN_OR_RETURN(SessionOptions session, MakeSessionOptions(options_, strategy));
     budget.budgets.Apply(session.planning);
-    session.planning.partition_size = size;
+    session.planning.partition_size = CutsBySize(strategy) ? size : 0;
     session.trace = false;
     const TrainResult result = session.device == "null" ? PlanOnly(workload_, session, environment_)
                                                         : Train(workload_, session, environment_);
-    SweepPoint point{strategy, budget.name, size, result.run};
+    SweepPoint point{strategy, budget.name, session.planning.partition_size, result.run};
     if (result.run.plan != nullptr && result.run.plan->partition_size == 0) point.partition_size = 0;
     // Hundreds of plans of large graphs would not fit in memory.
     point.run.plan = nullptr;

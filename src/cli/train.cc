@@ -54,7 +54,7 @@ class Trainer {
     }
     auto plan = session_->Plan(workload_.feed_types, workload_.fetches, workload_.targets);
     if (NeedsAnswer(plan.status()) && runs) {
-      MR_RETURN_IF_ERROR(Initialise(workload_, *session_));
+      MR_RETURN_IF_ERROR(Initialise(workload_, *session_, environment_.interrupted));
       initialised_ = true;
       plan = session_->Plan(workload_.feed_types, workload_.fetches, workload_.targets);
     }
@@ -88,7 +88,7 @@ class Trainer {
 
  private:
   absl::Status RunSteps() {
-    if (!initialised_) MR_RETURN_IF_ERROR(Initialise(workload_, *session_));
+    if (!initialised_) MR_RETURN_IF_ERROR(Initialise(workload_, *session_, environment_.interrupted));
     initialised_ = true;
     progress_.Show(result_.run.strategy, 0, workload_.steps, "");
     for (int64_t step = 0; step < workload_.steps; ++step) {

@@ -23,6 +23,7 @@
 #include "millrace/op.h"
 #include "millrace/optimizers.h"
 #include "millrace/status.h"
+#include "passes/rewrite/kept_state.h"
 #include "passes/unroll/questions.h"
 
 namespace millrace::cli {
@@ -165,8 +166,11 @@ absl::Status LoadOnnxModel(const InputOptions& options, const std::map<std::stri
   MR_ASSIGN_OR_RETURN(OnnxModel model,
                       environment.load_onnx(options.onnx, MakeOnnxOptions(options, shapes, workload.feeds)));
   std::vector<std::string> fetches = options.fetches;
-  if (fetches.empty() && options.train) fetches = {"loss"};
-  if (fetches.empty() && options.targets.empty()) fetches = model.outputs;
+  if (fetches.empty() && options.train) {  // what is minimised, though the model may have a tensor of that name
+    workload.fetches = workload.fetch_names = {"loss:0"};
+  } else if (fetches.empty() && options.targets.empty()) {
+    fetches = model.outputs;
+  }
   for (const std::string& fetch : fetches) {
     const auto tensor = FindByName(model.tensors, fetch);
     workload.fetches.push_back(tensor == model.tensors.end() ? fetch : tensor->second);
@@ -314,6 +318,7 @@ void WarnOfStrangers(const std::string& prefix, const Workload& workload) {
     if (node.removed) continue;
     const OpDef* def = OpRegistry::Builtin().Find(node.op);
     names.insert(VariableName(node));
+    names.insert(NameOfKeptState(node));
     if (def != nullptr && def->is_variable) variables.insert(VariableName(node));
   }
   std::vector<std::string> strangers, missing;
@@ -329,15 +334,19 @@ void WarnOfStrangers(const std::string& prefix, const Workload& workload) {
                << (workload.init_targets.empty() ? "have none then" : "start as the init_targets leave them");
 }
 
-// The checkpoint's values instead of those that the model came with. Keys are what checkpoint_out writes.
-absl::Status ReadCheckpoint(const std::string& prefix, const Environment& environment, Workload& workload) {
+// The checkpoint's values instead of those that the model came with. Keys are what checkpoint_out writes; a SavedModel tells those of all
+// its variables, which must be there.
+absl::Status ReadCheckpoint(const std::string& prefix, bool of_saved_model, const Environment& environment, Workload& workload) {
   MR_ASSIGN_OR_RETURN(const std::shared_ptr<TensorReader> reader, environment.open_checkpoint_reader(prefix));
   workload.initial_values.clear();
   workload.values_from = absl::StrCat("--checkpoint_in=", prefix);
   std::set<std::string> keys(reader->names().begin(), reader->names().end());
   for (const auto& [name, key] : workload.checkpoint_keys) {
-    if (keys.erase(key) == 0) return absl::NotFoundError(absl::StrCat(prefix, ": no ", key, ", the value of variable ", name));
-    workload.initial_values[name] = ValueIn(reader, key);
+    if (keys.erase(key) > 0) {
+      workload.initial_values[name] = ValueIn(reader, key);
+    } else if (of_saved_model) {
+      return absl::NotFoundError(absl::StrCat(prefix, ": no ", key, ", the value of variable ", name));
+    }
   }
   for (const auto& [name, part] : PartsIn(*reader, workload.checkpoint_parts)) {
     keys.erase(part.key);
@@ -353,6 +362,18 @@ absl::Status ReadCheckpoint(const std::string& prefix, const Environment& enviro
   }
   WarnOfStrangers(prefix, workload);
   return absl::OkStatus();
+}
+
+// Of variables whose types the graph tells.
+std::map<std::string, TensorType> DeclaredTypes(const Graph& graph) {
+  std::map<std::string, TensorType> types;
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    if (node.removed || !IsVariable(node)) continue;
+    TensorType type{node.attrs.GetOr("dtype", DataType::kInvalid), node.attrs.GetOr("shape", Shape::UnknownRank())};
+    if (type.shape.fully_known()) types.emplace(VariableName(node), std::move(type));
+  }
+  return types;
 }
 
 }  // namespace
@@ -376,7 +397,7 @@ absl::StatusOr<Workload> LoadWorkload(const InputOptions& options, FeedValues va
   MR_ASSIGN_OR_RETURN(const Session::Feeds restored, workload.init_feeds());
   workload.init_feed_types = TypesOf(restored);
   if (!options.checkpoint_in.empty()) {
-    MR_RETURN_IF_ERROR(ReadCheckpoint(options.checkpoint_in, environment, workload));
+    MR_RETURN_IF_ERROR(ReadCheckpoint(options.checkpoint_in, !options.saved_model.empty(), environment, workload));
   }
   if (!options.plan_in.empty()) {
     MR_ASSIGN_OR_RETURN(ExecutionPlan plan, environment.load_plan(options.plan_in));
@@ -395,13 +416,20 @@ absl::StatusOr<Workload> LoadWorkload(const InputOptions& options, FeedValues va
   return workload;
 }
 
-absl::Status Initialise(const Workload& workload, Session& session) {
+absl::Status Initialise(const Workload& workload, Session& session, const std::function<bool()>& interrupted) {
   if (!workload.init_targets.empty()) {
     MR_ASSIGN_OR_RETURN(const Session::Feeds feeds, workload.init_feeds());
     MR_RETURN_IF_ERROR(session.Run(feeds, {}, workload.init_targets, nullptr));
   }
+  const std::map<std::string, TensorType> declared = DeclaredTypes(*workload.graph);
   for (const auto& [name, read] : workload.initial_values) {
+    if (interrupted()) return absl::CancelledError("interrupted before the first step");
     MR_ASSIGN_OR_RETURN(const Tensor value, read());
+    const auto type = declared.find(name);
+    if (type != declared.end() && value.type() != type->second) {
+      return absl::InvalidArgumentError(absl::StrCat(workload.values_from, ": variable '", name, "' is ", value.type().ToString(),
+                                                     ", the graph declares ", type->second.ToString()));
+    }
     if (value.dtype() == DataType::kString) {
       LOG(WARNING) << workload.values_from << ": '" << name << "' holds strings, which no variable does here; it is left out";
       continue;
@@ -430,7 +458,7 @@ absl::StatusOr<DeviceBudgets> ResolveBudget(const Budget& budget, const Workload
   session->PlanWithFeeds(workload.feeds);
   auto planned = session->Plan(workload.feed_types, workload.fetches, workload.targets);
   if (NeedsAnswer(planned.status()) && options.device != "null") {
-    MR_RETURN_IF_ERROR(Initialise(workload, *session));
+    MR_RETURN_IF_ERROR(Initialise(workload, *session, environment.interrupted));
     planned = session->Plan(workload.feed_types, workload.fetches, workload.targets);
   }
   MR_ASSIGN_OR_RETURN(const auto plan, std::move(planned));

@@ -49,8 +49,9 @@ enum class FeedValues { kMade, kTypesOnly };
 // is wrong usage.
 absl::StatusOr<Workload> LoadWorkload(const InputOptions& options, FeedValues values, const Environment& environment);
 
-// What comes before the first step: the init targets, then values and states of a checkpoint or SavedModel.
-absl::Status Initialise(const Workload& workload, Session& session);
+// What comes before the first step: the init targets, then values and states of a checkpoint or SavedModel. Cancelled when it is
+// interrupted between two values.
+absl::Status Initialise(const Workload& workload, Session& session, const std::function<bool()>& interrupted);
 
 // The budget in bytes (0: none): as given, or of the machine when none was given. A percentage is of the predicted
 // peak of strategy `baseline` without a budget, which is planned for it.

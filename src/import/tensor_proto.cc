@@ -157,6 +157,8 @@ absl::StatusOr<Tensor> TensorFromProto(const proto::TensorProto& proto) {
     return absl::InvalidArgumentError(absl::StrCat("a tensor ", type.ToString(), ", expected a known shape"));
   }
   if (dtype == DataType::kResource || dtype == DataType::kVariant) return Tensor(dtype, shape);
+  // TensorFlow writes a value for them, too, and reads none.
+  if (shape.num_elements() == 0) return Tensor(dtype, shape);
   const std::string& content = proto.tensor_content();
   if (!content.empty() && dtype == DataType::kString) return StringsFromContent(content, shape);
   if (!content.empty()) {

@@ -1,13 +1,12 @@
 #include "report/machine_file.h"
 
-#include <cmath>
-
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "files/mapped_file.h"
 #include "millrace/status.h"
 #include "millrace/proto/machine.pb.h"
+#include "plan/machine_limits.h"
 #include "proto/parse.h"
 
 namespace millrace {
@@ -23,8 +22,8 @@ absl::Status SetSize(const char* field, bool given, const std::string& text, int
 
 absl::Status SetRate(const char* field, bool given, double value, double& rate) {
   if (!given) return absl::OkStatus();
-  if (!std::isfinite(value) || value <= 0) {
-    return absl::InvalidArgumentError(absl::StrCat(field, ": ", value, " is not a rate; expected more than 0"));
+  if (!(value >= kLeastRate && value <= kMostRate)) {
+    return absl::InvalidArgumentError(absl::StrCat(field, ": ", value, " is not a rate; expected ", kLeastRate, " to ", kMostRate));
   }
   rate = value;
   return absl::OkStatus();
@@ -32,8 +31,8 @@ absl::Status SetRate(const char* field, bool given, double value, double& rate) 
 
 absl::Status SetSeconds(const char* field, bool given, double value, double& seconds) {
   if (!given) return absl::OkStatus();
-  if (!std::isfinite(value) || value < 0) {
-    return absl::InvalidArgumentError(absl::StrCat(field, ": ", value, " is not a time; expected 0 or more seconds"));
+  if (!(value >= 0 && value <= kMostMachineSeconds)) {
+    return absl::InvalidArgumentError(absl::StrCat(field, ": ", value, " is not a time; expected 0 to ", kMostMachineSeconds, " seconds"));
   }
   seconds = value;
   return absl::OkStatus();

@@ -17,6 +17,7 @@
 #include "passes/strategy.h"
 #include "passes/swaps/swap_tflms.h"
 #include "passes/unroll/questions.h"
+#include "plan/machine_limits.h"
 #include "session/signature_key.h"
 
 namespace millrace {
@@ -84,7 +85,6 @@ absl::Status CheckPlanning(const PlanningOptions& planning) {
 }
 
 absl::Status CheckMachine(const Machine& machine) {
-  constexpr double kLeastRate = 1;
   const int64_t alignment = machine.tensor_alignment_bytes;
   if (alignment < kTensorAlignment || !std::has_single_bit(static_cast<uint64_t>(alignment))) {
     return absl::InvalidArgumentError(absl::StrCat("machine.tensor_alignment_bytes is ", alignment, ", expected a power of two from ",
@@ -93,15 +93,15 @@ absl::Status CheckMachine(const Machine& machine) {
   return CheckRanges({
       {"machine.device_memory_bytes", static_cast<double>(machine.device_memory_bytes), 0},
       {"machine.host_memory_bytes", static_cast<double>(machine.host_memory_bytes), 0},
-      {"machine.flops_per_second", machine.flops_per_second, kLeastRate},
-      {"machine.memory_bytes_per_second", machine.memory_bytes_per_second, kLeastRate},
-      {"machine.to_host_bytes_per_second", machine.to_host_bytes_per_second, kLeastRate},
-      {"machine.to_device_bytes_per_second", machine.to_device_bytes_per_second, kLeastRate},
-      {"machine.disk_bytes_per_second", machine.disk_bytes_per_second, kLeastRate},
-      {"machine.copy_latency_seconds", machine.copy_latency_seconds, 0},
-      {"machine.launch_seconds", machine.launch_seconds, 0},
-      {"machine.copy_launch_seconds", machine.copy_launch_seconds, 0},
-      {"machine.disk_latency_seconds", machine.disk_latency_seconds, 0},
+      {"machine.flops_per_second", machine.flops_per_second, kLeastRate, kMostRate},
+      {"machine.memory_bytes_per_second", machine.memory_bytes_per_second, kLeastRate, kMostRate},
+      {"machine.to_host_bytes_per_second", machine.to_host_bytes_per_second, kLeastRate, kMostRate},
+      {"machine.to_device_bytes_per_second", machine.to_device_bytes_per_second, kLeastRate, kMostRate},
+      {"machine.disk_bytes_per_second", machine.disk_bytes_per_second, kLeastRate, kMostRate},
+      {"machine.copy_latency_seconds", machine.copy_latency_seconds, 0, kMostMachineSeconds},
+      {"machine.launch_seconds", machine.launch_seconds, 0, kMostMachineSeconds},
+      {"machine.copy_launch_seconds", machine.copy_launch_seconds, 0, kMostMachineSeconds},
+      {"machine.disk_latency_seconds", machine.disk_latency_seconds, 0, kMostMachineSeconds},
   });
 }
 
@@ -128,13 +128,13 @@ absl::Status CheckNodeIds(const Graph& graph) {
 }
 
 absl::Status CheckOptions(const SessionOptions& options) {
-  constexpr double kMostThreads = 4096;
+  constexpr double kMostThreads = 4096, kMostGbps = kMostRate / 1e9;
   MR_RETURN_IF_ERROR(CheckPlanning(options.planning));
   MR_RETURN_IF_ERROR(CheckMachine(options.machine));
   MR_RETURN_IF_ERROR(CheckRanges({
       {"threads", static_cast<double>(options.threads), 0, kMostThreads},
-      {"link_gbps", options.link_gbps, 0},
-      {"disk_gbps", options.disk_gbps, 0},
+      {"link_gbps", options.link_gbps, 0, kMostGbps},
+      {"disk_gbps", options.disk_gbps, 0, kMostGbps},
       {"device_timeout_seconds", options.device_timeout_seconds, 0},
       {"replan.skipped_steps", static_cast<double>(options.replan.skipped_steps), 0},
       {"replan.replayed_steps", static_cast<double>(options.replan.replayed_steps), 0},

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -217,24 +218,6 @@ TEST_F(CommandsTest, ASavedModelRunsByTheKeysOfItsSignature) {
   EXPECT_EQ(world_.saved[Path("checkpoint")].at("layer/w/VALUE").DoubleAt(0), 12);
 }
 
-TEST_F(CommandsTest, CheckpointsNameVariablesWithoutTheirContainers) {
-  world_.environment.load_graph = [](const std::string&) {
-    return ParseGraphText(R"(
-a = VariableV2() {dtype=float, shape=shape[], container="c"}
-b = VariableV2() {dtype=float, shape=shape[], container="c"}
-d = VarHandleOp() {dtype=float, shape=shape[], shared_name="b"}
-e = VarHandleOp() {dtype=float, shape=shape[], shared_name="f", container="c"}
-)");
-  };
-  const Tensor value = Tensor::Scalar(1.0f);
-  world_.saved["checkpoint"] = {{"a", value}, {"b", value}, {"c:b", value}, {"f", value}};
-  options_.input.checkpoint_in = "checkpoint";
-  const absl::StatusOr<Workload> workload = LoadWorkload(options_.input, FeedValues::kTypesOnly, world_.environment);
-  ASSERT_TRUE(workload.ok()) << workload.status();
-  EXPECT_THAT(workload->initial_values, testing::ElementsAre(testing::Key("b"), testing::Key("c:a"), testing::Key("c:b"), testing::Key("c:f")));
-  EXPECT_THAT(workload->checkpoint_keys, testing::ElementsAre(testing::Pair("c:a", "a"), testing::Pair("c:f", "f")));
-}
-
 TEST_F(CommandsTest, PartsOfAPartitionedVariableAreReadAndSavedAsSlices) {
   world_.environment.load_graph = [](const std::string&) {
     return ParseGraphText(R"(
@@ -258,37 +241,6 @@ own/part_0 = VariableV2() {dtype=float, shape=shape[1]}
   files.Add("other", Tensor::Scalar(7.0f));
   ASSERT_TRUE(files.Finish({}).ok());
   EXPECT_THAT(world_.saved[Path("out")], testing::ElementsAre(testing::Key("e from 1 of 3"), testing::Key("other")));
-}
-
-TEST_F(CommandsTest, WhatInitTargetsRestoreIsFedToThem) {
-  std::string names = R"(string[3]{"w", "unused", "e"})";
-  world_.environment.load_graph = [&](const std::string&) {
-    return ParseGraphText(absl::StrCat(R"(
-default = Const() {dtype=string, value=string[]{"checkpoint"}}
-prefix = PlaceholderWithDefault(default) {dtype=string, shape=shape[]}
-names = Const() {dtype=string, value=)", names, R"(}
-slices = Const() {dtype=string, value=string[3]{"", "", "3 1,2"}}
-r = RestoreV2(prefix, names, slices) {dtypes=[float, float, float]}
-w = VariableV2() {dtype=float, shape=shape[2]}
-e/part_0 = VariableV2() {dtype=float, shape=shape[2]}
-a = Assign(w, r:0) {T=float}
-b = Assign(e/part_0, r:2) {T=float}
-init = NoOp() ^a ^b
-other = RestoreV2(prefix, names, slices) {dtypes=[float, float, float]}
-)"));
-  };
-  world_.saved["checkpoint"] = {{"e", Tensor::Vector<float>({1, 2, 3})}, {"w", Tensor::Vector<float>({4, 5})}};
-  absl::StatusOr<Workload> workload = LoadWorkload(options_.input, FeedValues::kTypesOnly, world_.environment);
-  ASSERT_TRUE(workload.ok()) << workload.status();
-  EXPECT_THAT(workload->init_feed_types, testing::ElementsAre(testing::Key("r:0"), testing::Key("r:2")));
-  const absl::StatusOr<Session::Feeds> feeds = workload->init_feeds();
-  ASSERT_TRUE(feeds.ok()) << feeds.status();
-  EXPECT_EQ(feeds->at("r:0").DoubleAt(1), 5);
-  EXPECT_EQ(feeds->at("r:2").DoubleAt(1), 3);
-
-  names = R"(string[2]{"w", "unused"})";
-  workload = LoadWorkload(options_.input, FeedValues::kTypesOnly, world_.environment);
-  EXPECT_THAT(std::string(workload.status().message()), HasSubstr("node 'r' (RestoreV2): prefix, names and slices must be constants"));
 }
 
 TEST_F(CommandsTest, ValuesOfACheckpointAreReadBeforeTheFirstStepOnly) {
@@ -364,6 +316,8 @@ TEST_F(CommandsTest, WrongUsageIsFoundBeforeTheGraphIsLoaded) {
   EXPECT_EQ(exit_status([](Options& o) { o.engine.host_memory = "0"; }), kExitUsage);
   EXPECT_EQ(exit_status([](Options& o) { o.engine.link_gbps = -1; }), kExitUsage);
   EXPECT_EQ(exit_status([](Options& o) { o.engine.link_gbps = 1e-300; }), kExitUsage);
+  EXPECT_EQ(exit_status([](Options& o) { o.engine.link_gbps = 1e300; }), kExitUsage);
+  EXPECT_EQ(exit_status([](Options& o) { o.engine.disk = "d", o.engine.host_memory = "1MiB", o.engine.disk_gbps = 1e300; }), kExitUsage);
   EXPECT_EQ(exit_status([](Options& o) { o.engine.device_timeout = -1; }), kExitUsage);
   EXPECT_EQ(exit_status([](Options& o) { o.engine.threads = -2; }), kExitUsage);
   EXPECT_EQ(exit_status([](Options& o) { o.engine.machine = "/no/such.pbtxt"; }), kExitUsage);
@@ -435,6 +389,25 @@ TEST_F(CommandsTest, CompareRunsABaselineThatDoesNotFitWithoutABudget) {
   EXPECT_THAT(Read("report.json"), HasSubstr("\"device_memory_budget_bytes\": 0"));
 }
 
+TEST_F(CommandsTest, CompareMarksABaselineWithoutABudgetOnlyWhereItRanAndAsTheReferenceOnlyWhereItIs) {
+  options_.engine.device_memory = "500";
+  options_.strategy.strategies = {"lru", "baseline"};
+  ASSERT_TRUE(CompareCommand(options_, world_.environment).ok());
+  EXPECT_THAT(world_.out.str(), testing::AllOf(HasSubstr("baseline *"), HasSubstr("* does not fit the budget; ran without one\n")));
+  world_.out.str("");
+  world_.engine.fail_at_step = 0;
+  EXPECT_EQ(ExitStatus(CompareCommand(options_, world_.environment)), kExitFailed);
+  EXPECT_THAT(world_.out.str(), testing::AllOf(HasSubstr("kernel of node f failed"), Not(HasSubstr("*"))));
+  // Without a budget of the device there is none to run without.
+  world_.out.str("");
+  options_.engine.device_memory = "";
+  world_.environment.create_session = [](std::shared_ptr<const Graph>, const SessionOptions&) -> absl::StatusOr<std::unique_ptr<Session>> {
+    return absl::ResourceExhaustedError("no host memory");
+  };
+  EXPECT_EQ(ExitStatus(CompareCommand(options_, world_.environment)), kExitDoesNotFit);
+  EXPECT_THAT(world_.out.str(), Not(HasSubstr("*")));
+}
+
 TEST_F(CommandsTest, CompareThatWasInterruptedBetweenStrategiesSaysSo) {
   world_.engine.interrupt_after = 3;  // the last step of the first strategy
   const absl::Status status = CompareCommand(options_, world_.environment);
@@ -498,9 +471,10 @@ TEST_F(CommandsTest, SweepCoversTheGridOnceAndKeepsWhatDoesNotFit) {
   const std::string csv = Read("sweep.csv");
   EXPECT_THAT(csv, HasSubstr("tensorflowmem,100%,5,OK,1000,"));
   EXPECT_THAT(csv, HasSubstr("tensorflowmem,300,1,RESOURCE_EXHAUSTED,300,"));
-  // Strategies without partitions by count have a row a budget: 2 x 2 sizes, 2 + 2, and what did not fit for each size.
+  // Strategies without partitions by count have a row a budget, whether it fits or not: a header, 2 x 2 sizes, 2 + 2.
   EXPECT_THAT(csv, HasSubstr("baseline,100%,0,OK"));
-  EXPECT_THAT(csv, Not(HasSubstr("baseline,100%,5")));
+  EXPECT_THAT(csv, HasSubstr("baseline,300,0,RESOURCE_EXHAUSTED"));
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 9);
   EXPECT_THAT(Read("sweep.svg"), HasSubstr("partition size (nodes)"));
 }
 

@@ -7,6 +7,7 @@
 #include "cli/graph_facts.h"
 #include "graph/graph_summary.h"
 #include "graph/text.h"
+#include "logged.h"
 
 namespace millrace::cli {
 namespace {
@@ -124,6 +125,17 @@ TEST(SyntheticFeedsTest, NameShapesOfNoPlaceholder) {
   EXPECT_EQ(SyntheticFeedTypes(ExampleGraph(), {"f"}, {}, {{"f", Shape()}}, {}).status().code(),
             absl::StatusCode::kNotFound);
   EXPECT_FALSE(SyntheticFeedTypes(ExampleGraph(), {"nope"}, {}, {}, {}).ok());
+}
+
+// z is of no use to f, a file gives y.
+TEST(SyntheticFeedsTest, WarnOfShapesThatMakeNothing) {
+  const std::map<std::string, Shape> shapes = {{"x", Shape({2, 3})}, {"y", Shape({3})}, {"z", Shape({4})}};
+  Logged told(google::GLOG_WARNING);
+  EXPECT_TRUE(SyntheticFeedTypes(ExampleGraph(), {"f"}, {}, shapes, {{"y:0", {DataType::kInt64, Shape({3})}}}).ok());
+  EXPECT_THAT(told.lines, testing::ElementsAre("--feed_shapes has no effect on y: --feeds gives it",
+                                               "--feed_shapes has no effect on z: the step does not need it"));
+  EXPECT_EQ(SyntheticFeedTypes(ExampleGraph(), {"f"}, {}, shapes, {{"y", {DataType::kInt64, Shape({5})}}}).status().message(),
+            "--feed_shapes: y is int64[5] in the file of --feeds, expected [3]");
 }
 
 TEST(SyntheticFeedsTest, SameSeedSameBitsAndValuesInRange) {

@@ -208,6 +208,23 @@ TEST_F(PlanningCommandsTest, ExplainRefusesWhatDoesNotFit) {
   EXPECT_EQ(ExitStatus(ExplainCommand(options_, environment_)), kExitDoesNotFit);
 }
 
+TEST_F(PlanningCommandsTest, WhatIsExportedHasNamesThatTensorFlowTakes) {
+  options_.out = (fs::path(testing::TempDir()) / "exported.pb").string();
+  std::string fetch;
+  environment_.save_graph = [&](const Graph& graph, const std::string&) {
+    for (int32_t i = 0; i < graph.num_ids(); ++i) {
+      const Node& node = graph.node(NodeId{i});
+      if (node.removed) continue;
+      EXPECT_THAT(node.name, testing::MatchesRegex("[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*"));
+      if (node.op == "_Fetch") fetch = node.name;
+    }
+    return absl::OkStatus();
+  };
+  const absl::Status status = ExportCommand(options_, environment_);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(fetch, "fetch/loss_0");
+}
+
 TEST_F(PlanningCommandsTest, FitFindsLargerBatchesInMoreMemory) {
   const int64_t small = LargestBatchAt("4MiB"), large = LargestBatchAt("8MiB");
   EXPECT_GT(small, 0);
@@ -247,6 +264,25 @@ TEST_F(PlanningCommandsTest, FitSaysThatNothingFits) {
   EXPECT_EQ(ExitStatus(status), kExitDoesNotFit);
   EXPECT_THAT(std::string(status.message()), testing::ContainsRegex("not even batch 1 fits 1.00 KiB with planned: .*node '[^']+'.*short by [0-9]+"));
   EXPECT_THAT(ReportOf(FitCommand), HasSubstr("\"status\": \"RESOURCE_EXHAUSTED\""));
+}
+
+// Which are 11, 13, 16 and 19.
+TEST_F(PlanningCommandsTest, FitGoesOverDepthsThatAModelDoesNotHave) {
+  FitModel("vgg");
+  options_.model = {.batch = 2, .image_size = 64};
+  options_.vary = "depth";
+  options_.engine.device_memory = "4GiB";
+  absl::Status status = FitCommand(options_, environment_);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(NumberAfter("with planned: "), 19);
+  options_.engine.device_memory = "1KiB";
+  status = FitCommand(options_, environment_);
+  EXPECT_EQ(ExitStatus(status), kExitDoesNotFit);
+  EXPECT_THAT(std::string(status.message()), testing::StartsWith("not even depth 11 fits"));
+  options_.model.depth = 9;
+  status = FitCommand(options_, environment_);
+  EXPECT_EQ(ExitStatus(status), kExitUsage);
+  EXPECT_EQ(status.message(), "model vgg: depth is 9, expected 11, 13, 16 or 19");
 }
 
 TEST_F(PlanningCommandsTest, FitTellsWhatItTries) {

@@ -108,7 +108,7 @@ TEST_F(ProgramTest, SweepWritesATableAndAPicture) {
                          "--plot_out=" + program_.Path("sweep.svg")}));
   ASSERT_EQ(outcome.exit_status, 0) << outcome.err;
   EXPECT_THAT(program_.Read("sweep.csv"), AllOf(HasSubstr("tensorflowmem,70%,5,OK,"), HasSubstr("baseline,100%,0,OK,"),
-                                                HasSubstr("baseline,70%,5,RESOURCE_EXHAUSTED,")));
+                                                HasSubstr("baseline,70%,0,RESOURCE_EXHAUSTED,")));
   EXPECT_THAT(program_.Read("sweep.svg"), HasSubstr("partition size (nodes)"));
 }
 

@@ -54,6 +54,14 @@ TEST(TensorProto, TheLastValueIsRepeated) {
   EXPECT_EQ(Read(R"(dtype: DT_STRING tensor_shape { dim { size: 3 } } string_val: "a")"), "string[3]{\"a\" ...}");
 }
 
+// As TensorFlow writes tf.zeros([0, 3], tf.string), and reads without looking.
+TEST(TensorProto, NothingHasNoValuesWhateverTheFileHolds) {
+  const std::string none = "tensor_shape { dim { size: 0 } dim { size: 3 } } ";
+  EXPECT_EQ(Read("dtype: DT_STRING " + none + R"(string_val: "")"), "string[0,3]{}");
+  EXPECT_EQ(Read("dtype: DT_FLOAT " + none + "float_val: 1 float_val: 2"), "float[0,3]{}");
+  EXPECT_EQ(Read("dtype: DT_INT32 " + none + R"(tensor_content: "abcd")"), "int32[0,3]{}");
+}
+
 TEST(TensorProto, AbsurdSizesAreErrorsWithoutAllocating) {
   EXPECT_EQ(Read("dtype: DT_FLOAT tensor_shape { dim { size: 1152921504606846976 } } float_val: 1"),
             "a tensor float[1152921504606846976] with 1 values in the file, expected all of its 1152921504606846976 "

@@ -100,6 +100,13 @@ TEST(TimedCutBound, CountsTheLatencyOfAsFewCopiesAsCanCarryTheBytes) {
   EXPECT_NEAR(builder.Timed(64), 4 + 80 + 80 + 1, 1e-3);
 }
 
+TEST(TimedCutBound, ALatencyMayBeMoreThanAnyNumberOfItsBytes) {
+  Builder builder = WrittenLate();
+  builder.machine().to_host_bytes_per_second = builder.machine().to_device_bytes_per_second = 1e30;
+  builder.machine().copy_latency_seconds = 1e300;
+  EXPECT_NEAR(builder.Timed(64) / 2e300, 1, 1e-3);
+}
+
 TEST(TimedCutBound, WhatTheHostHasGoesWithoutACopy) {
   Builder builder;
   const int32_t constant = builder.AddStorage(StorageKind::kConstant), y = builder.AddStorage(StorageKind::kActivation);

@@ -42,6 +42,9 @@ TEST(MachineFileTest, NamesTheLineOrFieldThatIsWrong) {
   EXPECT_NE(message("flops_per_second: 0").find("flops_per_second"), std::string::npos);
   EXPECT_NE(message("to_host_bytes_per_second: nan").find("to_host"), std::string::npos);
   EXPECT_NE(message("launch_seconds: -1").find("launch_seconds"), std::string::npos);
+  EXPECT_NE(message("copy_launch_seconds: 1e308").find("copy_launch_seconds"), std::string::npos);
+  EXPECT_NE(message("to_device_bytes_per_second: 1e-9").find("to_device"), std::string::npos);
+  EXPECT_NE(message("memory_bytes_per_second: 1e300").find("memory_bytes_per_second"), std::string::npos);
 }
 
 TEST(MachineFileTest, EveryCheckedInMachineLoadsAndIsNamedAsItsFile) {

@@ -140,6 +140,33 @@ step = Merge(none, taken) {T=float, N=2}
   EXPECT_THAT(steps, ElementsAre(0, 1.5, 0, 3.5));
 }
 
+// A side gives and takes; what the other one would give is none of its business.
+TEST(Accumulators, EachSideTakesWhatItGave) {
+  const auto session = SessionOf(R"(
+sums = ConditionalAccumulator() {dtype=float, shape=shape[]}
+now = Const() {dtype=int64, value=int64[]{9}}
+g = Placeholder() {dtype=float, shape=shape[]}
+p = Placeholder() {dtype=bool, shape=shape[]}
+s = Switch(g, p) {T=float}
+needed = Const() {dtype=int32, value=int32[]{1}}
+left = Switch(needed, p) {T=int32}
+give = AccumulatorApplyGradient(sums, now, s) {dtype=float}
+take = AccumulatorTakeGradient(sums, left) ^give {dtype=float}
+on_side = Identity(s:1) {T=float}
+three = Const() ^on_side {dtype=float, value=float[]{3}}
+more = Mul(s:1, three) {T=float}
+give_more = AccumulatorApplyGradient(sums, now, more) {dtype=float}
+take_more = AccumulatorTakeGradient(sums, left:1) ^give_more {dtype=float}
+y = Merge(take, take_more) {T=float, N=2}
+)");
+  std::vector<Tensor> out;
+  for (const bool side : {false, true, true}) {
+    const absl::Status status = session->Run({{"g", Tensor::Scalar<float>(2)}, {"p", Tensor::Scalar<bool>(side)}}, {"y"}, {}, &out);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(out[0].DoubleAt(0), side ? 6 : 2);
+  }
+}
+
 TEST(Accumulators, GradientsOfUnknownShapeAreRefusedByName) {
   const auto session = SessionOf(absl::StrReplaceAll(kGradients, {{"shape=shape[2]}\nlocal", "shape=shape[?]}\nlocal"}}));
   EXPECT_THAT(Give(*session, 0, 1).ToString(), AllOf(HasSubstr("'sums'"), HasSubstr("their shape must be known")));
