@@ -31,6 +31,20 @@ int OpenNameless(const std::string& folder, int flags) {
   return descriptor;
 }
 
+// What posix_fallocate returns. Where the file system has no call for it the library writes a byte here and there, which a file
+// that is open past the page cache refuses: it is open through it meanwhile.
+int Allocate(int descriptor, int64_t offset, int64_t bytes) {
+  const int flags = fcntl(descriptor, F_GETFL);
+  const bool direct = (flags & O_DIRECT) != 0;
+  if (direct && fcntl(descriptor, F_SETFL, flags & ~O_DIRECT) != 0) return errno;
+  int error;
+  do {
+    error = posix_fallocate(descriptor, offset, bytes);
+  } while (error == EINTR);
+  if (direct && fcntl(descriptor, F_SETFL, flags) != 0 && error == 0) error = errno;
+  return error;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DiskTier>> DiskTier::Create(const DiskTierOptions& options, HostMemory* memory) {
@@ -57,11 +71,7 @@ DiskTier::~DiskTier() { close(descriptor_); }
 
 absl::StatusOr<int64_t> DiskTier::Reserve(int64_t bytes, const std::string& what) {
   const int64_t size = AlignUp(std::max<int64_t>(bytes, 1), kDiskPageBytes);
-  int error;
-  do {
-    error = posix_fallocate(descriptor_, end_, size);
-  } while (error == EINTR);
-  if (error != 0) {
+  if (const int error = Allocate(descriptor_, end_, size); error != 0) {
     struct statvfs room = {};
     const bool known = statvfs(options_.folder.c_str(), &room) == 0;
     return absl::ResourceExhaustedError(absl::StrCat(

@@ -316,7 +316,7 @@ absl::Status Executor::RunStep(absl::Span<const Tensor> feeds, std::vector<Tenso
   if (!status.ok()) {
     RestoreStates();
     std::vector<std::string> changed = ChangedVariables();
-    const absl::Status described = DescribeFailure(status, changed);
+    const absl::Status described = DescribeFailure(status, options_.undone ? std::vector<std::string>() : changed);
     if (stats != nullptr) stats->changed_variables = std::move(changed);
     return described;
   }

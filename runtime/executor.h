@@ -48,6 +48,7 @@ struct ExecutorOptions {
   double link_gbps = 0;    // pace of every copy lane in 1e9 bytes/s; 0: none
   double disk_gbps = 0;    // pace of both disk lanes; 0: none
   bool trace = false;      // StepStats::trace; always filled on a device without data
+  bool undone = false;     // whoever runs a step takes back what it changed, so that errors tell of nothing
   LaneObserver* observer = nullptr;  // tests
 };
 

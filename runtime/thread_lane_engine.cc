@@ -408,7 +408,7 @@ void ThreadLaneEngine::FillStats(StepStats* stats, double seconds) const {
   for (int32_t l = 0; l < num_lanes_; ++l) {
     const Lane& lane = *program_.lanes()[l].lane;
     const LaneRecord& record = records_[l];
-    if (lane.kind == LaneKind::kCompute) {
+    if (lane.kind == LaneKind::kCompute && lane.num_steps() > 0) {
       double busy = seconds - record.stall_seconds;
       if (virtual_clock_) {
         busy = 0;

@@ -78,6 +78,7 @@ class DynamicInferrer {
         if ((result_.by_value >> i & 1) != 0 && instance_.input_values[i].empty()) result_.run_time_values |= uint64_t{1} << i;
       }
     }
+    if (SizeMayReachTheEnd()) result_.run_time_values |= uint64_t{1} << 1;
     const std::vector<Shape> partial_outputs = PartialOutputs(partial, with_partial);
     MR_RETURN_IF_ERROR(FindBounds());
     AddSmallerInstances();
@@ -90,9 +91,18 @@ class DynamicInferrer {
  private:
   bool Needs(size_t i) const { return i < 64 && (result_.run_time_values >> i & 1) != 0; }
 
-  // The dimension that values make smaller, of an output that the rule marks: rows, but along an axis for UniqueV2.
-  int BoundDim(int rank) const {
-    const bool along = absl::StartsWith(instance_.op, "Unique") && instance_.inputs.size() > 1;
+  // A size of -1 goes from the begin to the end: only then the rule of Slice asks where a Slice begins.
+  bool SizeMayReachTheEnd() const {
+    if (instance_.op != "Slice" || !Needs(2) || !instance_.input_values[1].empty()) return false;
+    const std::optional<ValueBounds>& size = inputs_[2].bounds;
+    bool may = !size.has_value();
+    for (int64_t d = 0; !may && d < size->low.num_elements(); ++d) may = size->low.IntAt(d) < 0;
+    return may;
+  }
+
+  // The dimension that values make smaller, of an output that the rule marks: rows, but along an axis for the values of UniqueV2.
+  int BoundDim(int output, int rank) const {
+    const bool along = output == 0 && absl::StartsWith(instance_.op, "Unique") && instance_.inputs.size() > 1;
     const Tensor* axis = along && !instance_.input_values[1].empty() ? &instance_.input_values[1] : nullptr;
     if (axis == nullptr || axis->num_elements() != 1) return 0;
     return static_cast<int>(axis->IntAt(0) < 0 ? axis->IntAt(0) + rank : axis->IntAt(0));
@@ -105,14 +115,14 @@ class DynamicInferrer {
       if (!without_values.status.ok()) return {};
       for (const TensorType& type : without_values.outputs) shapes.push_back(type.shape);
       for (int output : without_values.bound_outputs) {
-        const int dim = BoundDim(shapes[output].rank());
+        const int dim = BoundDim(output, shapes[output].rank());
         if (instance_.op == "Select") {
           for (int d = 0; d < shapes[output].rank(); ++d) {
             if (partial.inputs[1].shape.dim(d) != partial.inputs[2].shape.dim(d)) shapes[output].set_dim(d, -1);
           }
           continue;
         }
-        if (dim < shapes[output].rank()) shapes[output].set_dim(dim, -1);
+        if (dim >= 0 && dim < shapes[output].rank()) shapes[output].set_dim(dim, -1);
         // Rows of rows: the longest one of each level.
         const int levels = instance_.op == "RaggedTensorToTensor" ? static_cast<int>(inputs_.size()) - 3 : 0;
         for (int d = 1; d <= levels && d < shapes[output].rank(); ++d) shapes[output].set_dim(d, -1);
@@ -122,7 +132,7 @@ class DynamicInferrer {
     // What comes out the same for the smallest and the largest values is certain.
     OpInstance high = partial;
     for (size_t i = 0; i < inputs_.size(); ++i) {
-      if (!Needs(i)) continue;
+      if (!Needs(i) || (instance_.op == "Slice" && i == 1)) continue;
       if (!inputs_[i].bounds.has_value()) return {};
       partial.input_values[i] = inputs_[i].bounds->low;
       high.input_values[i] = inputs_[i].bounds->high;

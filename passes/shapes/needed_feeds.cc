@@ -62,7 +62,8 @@ class FeedSearch {
     const size_t before = pending_.size();
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       NeedShape(node.inputs[i]);
-      if (i < 64 && (node.run_time_values >> i & 1) != 0) NeedValue(node.inputs[i]);
+      // Where a Slice begins is asked for once its size is known to be -1.
+      if (i < 64 && (node.run_time_values >> i & 1) != 0 && (node.op != "Slice" || i == 2)) NeedValue(node.inputs[i]);
     }
     if (pending_.size() > before) return true;
     // It counts what it is given (Where, Unique).

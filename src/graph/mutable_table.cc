@@ -1,6 +1,7 @@
 #include "graph/mutable_table.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -39,6 +40,11 @@ void TableLayout::WriteTo(AttrMap& attrs) const {
   attrs.Set("value_shape", value_shape);
   attrs.Set("max_load_factor", max_load_factor);
   attrs.Set("tensorflow_places", tensorflow_places);
+}
+
+bool TableLayout::is_size(int64_t bytes) const {
+  const int64_t buckets = bytes / bucket_bytes();
+  return buckets >= kLeastBuckets && std::has_single_bit(static_cast<uint64_t>(buckets)) && buckets * bucket_bytes() == bytes;
 }
 
 int64_t TableLayout::BucketsFor(int64_t keys, int64_t buckets) const {

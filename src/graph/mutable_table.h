@@ -32,6 +32,8 @@ struct TableLayout {
   int64_t key_bytes() const { return key_shape.num_elements() * DataTypeSize(key_dtype); }
   int64_t value_bytes() const { return value_shape.num_elements() * DataTypeSize(value_dtype); }
   int64_t bucket_bytes() const { return 1 + key_bytes() + value_bytes(); }
+  // Whether a block of so many bytes is a table.
+  bool is_size(int64_t bytes) const;
   // The least number of buckets, from `buckets` on, in which so many keys have room.
   int64_t BucketsFor(int64_t keys, int64_t buckets) const;
 };

@@ -17,6 +17,10 @@ absl::StatusOr<TableLayout> LayoutOf(const InferenceContext& context) {
   if (context.dtype(0) != DataType::kUint8 || context.shape(0).rank() != 1) {
     return context.Error(absl::StrCat("the table is ", context.input(0).ToString(), ", expected uint8[bytes]"));
   }
+  if (context.shape(0).dim(0) >= 0 && !layout->is_size(context.shape(0).dim(0))) {
+    return context.Error(absl::StrCat("the table is ", context.input(0).ToString(), ", expected ", kLeastBuckets, " buckets of ", layout->bucket_bytes(),
+                                      " bytes, or twice as many, and so on"));
+  }
   return layout;
 }
 
@@ -100,13 +104,14 @@ absl::Status SizeShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
-// Of dense tables all buckets, of others those that hold a key.
+// Of dense tables all buckets, each a row of numbers whatever the shape of a key and of a value; of others those that hold a key.
 absl::Status ExportShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(1));
   MR_ASSIGN_OR_RETURN(const TableLayout layout, LayoutOf(context));
   const Shape rows({context.shape(0).dim(0) / layout.bucket_bytes()});
-  context.AddOutput(layout.key_dtype, Joined(rows, layout.key_shape));
-  context.AddOutput(layout.value_dtype, Joined(rows, layout.value_shape));
+  const auto in_row = [&](const Shape& shape) { return layout.tensorflow_places ? Shape({shape.num_elements()}) : shape; };
+  context.AddOutput(layout.key_dtype, Joined(rows, in_row(layout.key_shape)));
+  context.AddOutput(layout.value_dtype, Joined(rows, in_row(layout.value_shape)));
   if (layout.tensorflow_places) return absl::OkStatus();
   context.MarkBound(0);
   context.MarkBound(1);

@@ -39,7 +39,7 @@ absl::Status FindAnswers(AskFunction ask, Answers& answers);
 // What answers: a plan whose fetches are called as the questions are.
 struct AskingProgram {
   std::shared_ptr<const ExecutionPlan> plan;
-  std::unique_ptr<Executor> executor;
+  std::unique_ptr<Executor> executor;  // of steps that are undone
   bool stopped = false;
   std::shared_ptr<const HiddenStateUses> hidden = {};  // the plan's
 };

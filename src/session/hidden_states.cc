@@ -3,6 +3,8 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "graph/hidden_state.h"
 #include "millrace/status.h"
 
@@ -13,6 +15,11 @@ Tensor Zeros(int64_t bytes) {
   Tensor zeros(DataType::kUint8, Shape({bytes}));
   std::memset(zeros.mutable_data(), 0, zeros.size_bytes());
   return zeros;
+}
+
+// Whether the variable holds a table of these keys and values, in whatever size.
+bool HoldsTable(const StoredVariable& variable, const HiddenStateUse& use) {
+  return use.is_table && variable.type.dtype == DataType::kUint8 && variable.type.shape.rank() == 1 && use.layout.is_size(variable.type.size_bytes());
 }
 
 }  // namespace
@@ -26,13 +33,25 @@ absl::StatusOr<std::shared_ptr<const HiddenStateUses>> FindHiddenStateUses(const
       const PlanVariable& variable = plan.variables[step.input_variables[0]];
       HiddenStateUse& use = uses[variable.home_name()];
       use.type = variable.home_type();
-      if (instance.op != "_TableInsert") continue;
+      if (!absl::StartsWith(instance.op, "_Table")) continue;
       MR_ASSIGN_OR_RETURN(use.layout, TableLayout::Of(instance.attrs));
       use.is_table = true;
-      use.inserts += instance.inputs[1].size_bytes() / use.layout.key_bytes();
+      if (instance.op == "_TableInsert") use.inserts += instance.inputs[1].size_bytes() / use.layout.key_bytes();
     }
   }
   return std::make_shared<const HiddenStateUses>(std::move(uses));
+}
+
+absl::Status CheckSameSizes(const ExecutionPlan& given, const ExecutionPlan& made) {
+  MR_ASSIGN_OR_RETURN(const std::shared_ptr<const HiddenStateUses> uses, FindHiddenStateUses(given));
+  MR_ASSIGN_OR_RETURN(const std::shared_ptr<const HiddenStateUses> here, FindHiddenStateUses(made));
+  for (const auto& [name, use] : *uses) {
+    const auto found = here->find(name);
+    if (!use.is_table || found == here->end() || found->second.type == use.type) continue;
+    return absl::InvalidArgumentError(absl::StrCat("'", name, "' is ", use.type.ToString(), " in the plan that was given, as it was when that was made, and ",
+                                                   found->second.type.ToString(), " here; plan again"));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Tensor> HiddenStates::Roomier(const std::string& name, const HiddenStateUse& use) {
@@ -61,7 +80,11 @@ absl::StatusOr<bool> HiddenStates::MakeReady(const HiddenStateUses& uses,
       keys_[name] = 0;
       const int64_t bucket = use.is_table ? use.layout.bucket_bytes() : 1;
       value = Zeros(use.is_table ? use.layout.BucketsFor(use.inserts, bytes / bucket) * bucket : bytes);
-    } else if (use.inserts > 0) {
+    } else if (variable->type != use.type && HoldsTable(*variable, use)) {
+      MR_RETURN_IF_ERROR(abandon(name));
+      abandoned = true;
+      continue;
+    } else if (use.inserts > 0 && variable->type == use.type) {
       MR_ASSIGN_OR_RETURN(value, Roomier(name, use));
     }
     if (value.empty()) continue;
@@ -72,7 +95,7 @@ absl::StatusOr<bool> HiddenStates::MakeReady(const HiddenStateUses& uses,
     MR_RETURN_IF_ERROR(store_.Replace(name, value));
   }
   for (const auto& [name, use] : uses) {
-    if (!abandoned) keys_[name] += use.inserts;
+    if (!abandoned && use.inserts > 0) keys_[name] += use.inserts;  // of what is only looked at they may be unknown
   }
   return abandoned;
 }

@@ -28,13 +28,17 @@ using HiddenStateUses = std::map<std::string, HiddenStateUse>;
 // All of a plan: to be found once, not in every step.
 absl::StatusOr<std::shared_ptr<const HiddenStateUses>> FindHiddenStateUses(const ExecutionPlan& plan);
 
+// InvalidArgument where a plan that was given is of tables in other sizes than one that is made now: it came from a run in which they
+// had grown. In other sizes their keys have other places, in which order they are exported.
+absl::Status CheckSameSizes(const ExecutionPlan& given, const ExecutionPlan& made);
+
 class HiddenStates {
  public:
   // `store` outlives this object.
   explicit HiddenStates(VariableStore* store) : store_(*store) {}
 
-  // Before a step of a plan with these uses. `abandon(name)` ends all use of a variable that is about to get another size, or refuses to.
-  // Returns whether one did: plans that use it are then of the past, this one included.
+  // Before a step of a plan with these uses. `abandon(name)` ends all use of a variable that is about to get another size, or was set to a
+  // table of one since it was planned, or refuses to. Returns whether one did: plans that use it are then of the past, this one included.
   absl::StatusOr<bool> MakeReady(const HiddenStateUses& uses, absl::FunctionRef<absl::Status(const std::string& name)> abandon);
 
   // The variable was set from outside.

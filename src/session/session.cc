@@ -28,6 +28,7 @@
 #include "session/asker.h"
 #include "session/checks.h"
 #include "session/compiler.h"
+#include "session/gap_feeds.h"
 #include "session/hidden_states.h"
 #include "session/host_room.h"
 #include "session/open_device.h"
@@ -157,6 +158,7 @@ class SessionImpl final : public Session {
     const SignatureKey key{feeds, fetches, targets, {}};
     const absl::StatusOr<Compiled> here = compiler_.InCreationOrder(key, variables_.Types());
     MR_RETURN_IF_ERROR(CheckPlansOfAllValues(here.status()));
+    MR_RETURN_IF_ERROR(CheckSameSizes(*plan, here->plan));
     MR_RETURN_IF_ERROR(compiler_.CheckComputesTheGraph(*plan, here->plan, key, variables_.Types()));
     // Kernels last, which trust what a node says.
     MR_RETURN_IF_ERROR(CheckPlanScratch(*plan, devices_, kernel_cache_));
@@ -226,7 +228,7 @@ class SessionImpl final : public Session {
     std::shared_ptr<const HiddenStateUses> hidden;  // the plan's, whichever measured times it was made with
     GraphSummary summary;
     double plan_seconds = 0;
-    std::vector<PassTime> passes;  // of plan_seconds
+    std::vector<PassTime> passes;  // of planning
     std::unique_ptr<Executor> executor;
     std::unique_ptr<Replanner> replanner;
     int64_t steps = 0;           // that ran
@@ -351,14 +353,14 @@ class SessionImpl final : public Session {
     return hidden_states_.MakeReady(*uses, [this](const std::string& name) { return AbandonPlansOf(name); });
   }
 
-  // The variable is about to get another type: plans that use it are forgotten. FailedPrecondition where one was given by UsePlan.
+  // The variable gets another type, or has got one: plans that use it are forgotten. FailedPrecondition where one was given by UsePlan.
   absl::Status AbandonPlansOf(const std::string& name) {
     const auto uses = [&](const ExecutionPlan& plan) {
       return std::any_of(plan.variables.begin(), plan.variables.end(), [&](const PlanVariable& v) { return v.home_name() == name; });
     };
     for (const auto& [key, program] : programs_) {
       if (!program->stays || !uses(*program->plan)) continue;
-      return absl::FailedPreconditionError(absl::StrCat("'", name, "' needs more room than it has in the plan that was given; plan again"));
+      return absl::FailedPreconditionError(absl::StrCat("'", name, "' has, or needs, another size than in the plan that was given; plan again"));
     }
     MR_RETURN_IF_ERROR(variables_.Acquire(nullptr));
     std::erase_if(programs_, [&](const auto& entry) { return uses(*entry.second->plan); });
@@ -381,6 +383,8 @@ class SessionImpl final : public Session {
   // Fills in the feed values that planning takes of `values`.
   absl::StatusOr<Program*> FindOrCompile(SignatureKey& signature, const std::map<std::string, Tensor>& values) {
     const std::string base = ProgramKey(signature);
+    const std::map<std::string, Tensor> gaps = gap_feeds_.Of(values);
+    signature.feed_values.insert(gaps.begin(), gaps.end());
     if (const auto by_value = by_value_.find(base); by_value != by_value_.end()) {
       for (const std::string& name : by_value->second) {
         const auto value = values.find(name);
@@ -412,7 +416,10 @@ class SessionImpl final : public Session {
       if (!compiled.ok()) return NotPlanned(compiled.status(), clock.passes());
       for (const std::string& note : compiled->placement_notes) LogOnce(note);
       if (!signature.feed_values.empty() || !signature.answers.empty()) {
-        for (const auto& [name, value] : signature.feed_values) by_value_[base].insert(name);
+        // Ids without gaps go by the plan of all.
+        for (const auto& [name, value] : signature.feed_values) {
+          if (gaps.count(name) == 0) by_value_[base].insert(name);
+        }
         key = ProgramKey(signature);
         MR_RETURN_IF_ERROR(ForgetOldest(absl::StrCat(base, ";"), kMaxProgramsByValue));
       }
@@ -460,7 +467,7 @@ class SessionImpl final : public Session {
       }
       MR_ASSIGN_OR_RETURN(Compiled compiled, CompileByValue(signature, values, nullptr));
       AskingProgram made{.plan = std::make_shared<const ExecutionPlan>(std::move(compiled.plan)), .stopped = compiled.stopped};
-      MR_ASSIGN_OR_RETURN(made.executor, MakeExecutor(made.plan));
+      MR_ASSIGN_OR_RETURN(made.executor, MakeExecutor(made.plan, /*undone=*/true));
       MR_ASSIGN_OR_RETURN(made.hidden, FindHiddenStateUses(*made.plan));
       program = asking_.emplace(ProgramKey(signature), std::move(made)).first;
     }
@@ -481,8 +488,9 @@ class SessionImpl final : public Session {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::unique_ptr<Executor>> MakeExecutor(std::shared_ptr<const ExecutionPlan> plan) {
+  absl::StatusOr<std::unique_ptr<Executor>> MakeExecutor(std::shared_ptr<const ExecutionPlan> plan, bool undone = false) {
     ExecutorOptions options;
+    options.undone = undone;
     options.seed = options_.seed;
     options.link_gbps = options_.link_gbps;
     options.disk_gbps = options_.disk_gbps;
@@ -537,6 +545,7 @@ class SessionImpl final : public Session {
   HiddenStates hidden_states_{&variables_};
   KernelCache kernel_cache_;
   StepCompiler compiler_;
+  const GapFeeds gap_feeds_{graph_};
   std::unique_ptr<TaskRunner> runner_;
   Profile measured_;
   // Last: a planner that still runs uses what is above.

@@ -45,7 +45,9 @@ std::string ProgramKey(const SignatureKey& signature) {
   std::string key;
   AppendNames(signature.fetches, &key);
   AppendNames(signature.targets, &key);
+  absl::StrAppend(&key, ";", signature.feeds.size());
   for (const auto& [name, type] : signature.feeds) absl::StrAppend(&key, ";", name.size(), ":", name, "=", type.ToString());
+  absl::StrAppend(&key, "|");
   AppendValues(";", signature.feed_values, &key);
   AppendValues(";?", signature.answers, &key);
   if (signature.ask) absl::StrAppend(&key, ";asks", signature.guesses);

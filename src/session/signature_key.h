@@ -31,7 +31,7 @@ std::string TensorNameOf(const std::string& name);
 // By tensor names, for the passes.
 Signature MakeSignature(const SignatureKey& key);
 
-// Equal for equal keys only. Keys that differ by values begin with what they have without them.
+// Equal for equal keys only. Keys that differ by values begin with what they have without them, and no others do.
 std::string ProgramKey(const SignatureKey& key);
 
 }  // namespace millrace

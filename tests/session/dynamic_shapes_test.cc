@@ -324,11 +324,12 @@ TEST(DynamicShapes, SplitByComputedSizesAndSlicedAgain) {
 }
 
 TEST(DynamicShapes, OutputLargerThanItsBoundIsAnErrorThatNamesTheNode) {
-  // Sorted segment ids are taken to have no gaps.
+  // Sorted segment ids that a step computes are taken to have no gaps.
   const std::unique_ptr<Session> session = SessionOf(R"(
 x = Placeholder() {dtype=float, shape=shape[3]}
 ids = Placeholder() {dtype=int32, shape=shape[3]}
-sums = SegmentSum(x, ids) {T=float, Tindices=int32}
+computed = Mul(ids, ids) {T=int32}
+sums = SegmentSum(x, computed) {T=float, Tindices=int32}
 )");
   std::vector<Tensor> out;
   const Tensor x = Tensor::Vector<float>({1, 2, 3});
@@ -544,6 +545,46 @@ least = Sum(x, axes) {T=float, Tidx=int64}
     EXPECT_EQ(out[2].shape(), axis == 0 ? Shape({7}) : Shape({0}));
     for (const float sum : out[1].as<float>()) EXPECT_EQ(sum, 0);
   }
+}
+
+// Values are fewer along the axis, counts are a vector.
+TEST(DynamicShapes, UniqueSlicesAreCountedAlongAnyAxis) {
+  const Tensor x = Matrix({2, 4}, {1, 2, 1, 1, 5, 6, 5, 5});
+  for (const int axis : {1, -1, 0, -2}) {
+    const std::unique_ptr<Session> session = SessionOf(absl::StrCat(R"(
+x = Placeholder() {dtype=float, shape=shape[2,4]}
+axis = Const() {dtype=int32, value=int32[1]{)", axis, R"(}}
+unique = UniqueWithCountsV2(x, axis) {T=float, Taxis=int32, out_idx=int32}
+)"));
+    std::vector<Tensor> out;
+    const absl::Status status = session->Run({{"x", x}}, {"unique", "unique:1", "unique:2"}, {}, &out);
+    ASSERT_TRUE(status.ok()) << status;
+    const bool columns = axis == 1 || axis == -1;
+    EXPECT_EQ(out[0].shape(), columns ? Shape({2, 2}) : Shape({2, 4}));
+    EXPECT_THAT(Values<int32_t>(out[1]), columns ? ElementsAreArray({0, 1, 0, 0}) : ElementsAreArray({0, 1}));
+    EXPECT_THAT(Values<int32_t>(out[2]), columns ? ElementsAreArray({3, 1}) : ElementsAreArray({1, 1}));
+  }
+}
+
+TEST(DynamicShapes, FedSlicesGoToTheEndWhereTheirSizeSaysSo) {
+  const std::unique_ptr<Session> session = SessionOf(R"(
+x = Placeholder() {dtype=float, shape=shape[5]}
+begin = Placeholder() {dtype=int32, shape=shape[1]}
+size = Placeholder() {dtype=int32, shape=shape[1]}
+part = Slice(x, begin, size) {T=float, Index=int32}
+twice = AddV2(part, part) {T=float}
+)");
+  const auto run = [&](int32_t begin, int32_t size) {
+    std::vector<Tensor> out;
+    const absl::Status status = session->Run({{"x", Matrix({5}, {1, 2, 3, 4, 5})}, {"begin", Tensor::Vector<int32_t>({begin})},
+                                              {"size", Tensor::Vector<int32_t>({size})}}, {"twice"}, {}, &out);
+    EXPECT_TRUE(status.ok()) << status;
+    return status.ok() ? Values<float>(out[0]) : std::vector<float>();
+  };
+  EXPECT_THAT(run(1, -1), ElementsAre(4, 6, 8, 10));
+  EXPECT_THAT(run(3, -1), ElementsAre(8, 10));
+  EXPECT_THAT(run(3, 1), ElementsAre(8));
+  EXPECT_THAT(run(5, -1), ElementsAre());
 }
 
 }  // namespace

@@ -2,8 +2,12 @@
 // nothing of that stays.
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <string>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "graph/text.h"
 #include "millrace/session.h"
 #include "passes/unroll/questions.h"
@@ -114,6 +118,20 @@ TEST(OwnResults, ALoopTurnsAsOftenAsItsResultsSay) {
       EXPECT_TRUE(got[3].BitEqual(drawn[0])) << "a question drew a number";
     }
   }
+}
+
+// Where finding out fails, after it has counted.
+TEST(OwnResults, AnErrorOfAQuestionTellsOfNoChange) {
+  const std::string checked = absl::StrReplaceAll(
+      kGraph, {{"x = AddV2(old, u) {T=float}", "sum = AddV2(old, u) {T=float}\nx = CheckNumerics(sum) {T=float, message=\"x\"}"}});
+  const std::unique_ptr<Session> session = MakeSession("planned", checked.c_str());
+  ASSERT_TRUE(session->Run({}, {}, {"init"}, nullptr).ok());
+  ASSERT_TRUE(session->SetVariable("v", Tensor::Scalar<float>(std::numeric_limits<float>::quiet_NaN())).ok());
+  const absl::Status failed = session->Run({}, {"y:0", "total:0"}, {"update"}, nullptr);
+  EXPECT_TRUE(absl::StrContains(failed.message(), "'x' (CheckNumerics)")) << failed;
+  EXPECT_TRUE(absl::EndsWith(failed.message(), "; no variable has changed")) << failed;
+  EXPECT_TRUE(session->last_run().changed_variables.empty());
+  EXPECT_EQ((*session->Variables())["count"].as<float>()[0], 0);
 }
 
 TEST(OwnResults, AFrameTurnsAsOftenAsItsResultsSay) {

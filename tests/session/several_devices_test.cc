@@ -157,6 +157,18 @@ TEST(SeveralDevices, AnErrorOfOneDeviceStopsWhatFollowsFromItOnOthers) {
   }
 }
 
+// The second has nothing to do; the first waits for 8 MB at 0.4 GB/s.
+TEST(SeveralDevices, ADeviceWithoutWorkIsNotTheBusiest) {
+  SessionOptions options;
+  options.link_gbps = 0.4;
+  const std::unique_ptr<Session> session = Make(R"(
+x = Placeholder() {dtype=float, shape=shape[2000000]}
+y = Relu(x) {T=float} on "/cpu:0"
+)", 2, options);
+  ASSERT_TRUE(session->Run({{"x", Tensor(DataType::kFloat, Shape({2000000}))}}, {}, {"y"}, nullptr).ok());
+  EXPECT_GE(session->last_run().stall_seconds, 0.015);
+}
+
 TEST(SeveralDevices, AreOfTheSessionsKindWithABudgetEach) {
   SessionOptions options;
   options.planning.devices = {"cpu:0", "gpu:1"};

@@ -33,6 +33,7 @@ left = LookupTableSizeV2(table) ^remove
 export = LookupTableExportV2(table) ^insert {Tkeys=int64, Tvalues=float}
 axis = Const() {dtype=int32, value=int32[]{0}}
 total = Sum(export:1, axis) {T=float, Tidx=int32}
+bare = LookupTableSizeV2(table)
 )";
 
 TEST(Tables, StepsCountWhatTheySee) {
@@ -106,6 +107,45 @@ TEST(Tables, EveryPlanGivesTheSameBits) {
   }
 }
 
+// A session that goes on where another ended, whatever it has planned before it is told so, and in however many buckets.
+TEST(Tables, AreTakenOverInTheSizeThatTheyHad) {
+  const auto keys = [](int64_t step) {
+    std::vector<int64_t> keys;
+    for (int64_t i = 0; i < 7; ++i) keys.push_back(1000 * step + i);
+    return Tensor::Vector<int64_t>(keys);
+  };
+  const std::vector<std::string> fetches = {"size", "export:0", "export:1"};
+  const auto whole = SessionOf(kCounts), later = SessionOf(kCounts);
+  const Session::FeedTypes types = {{"x", keys(0).type()}};
+  ASSERT_TRUE(later->Plan(types, fetches, {"insert"}).ok());
+  ASSERT_TRUE(later->Plan({}, {"bare"}, {}).ok());
+  std::vector<Tensor> expected, out;
+  for (int64_t step = 0; step < 100; ++step) ASSERT_TRUE(whole->Run({{"x", keys(step)}}, fetches, {"insert"}, nullptr).ok());
+  const auto variables = whole->Variables();
+  ASSERT_TRUE(variables.ok()) << variables.status();
+  EXPECT_EQ(variables->at("counts/table").size_bytes(), 1024 * 13);
+  ASSERT_TRUE(later->SetVariable("counts/table", variables->at("counts/table")).ok());
+  const absl::Status asked = later->Run({}, {"bare"}, {}, &out);
+  ASSERT_TRUE(asked.ok()) << asked;
+  EXPECT_THAT(Numbers(out[0]), ElementsAre(700));
+  for (int64_t step = 100; step < 150; ++step) {
+    ASSERT_TRUE(whole->Run({{"x", keys(step)}}, fetches, {"insert"}, &expected).ok());
+    const absl::Status ran = later->Run({{"x", keys(step)}}, fetches, {"insert"}, &out);
+    ASSERT_TRUE(ran.ok()) << ran;
+    for (size_t i = 0; i < out.size(); ++i) ASSERT_TRUE(out[i].BitEqual(expected[i])) << "step " << step << ", fetch " << i;
+  }
+}
+
+TEST(Tables, APlanOfOneThatHadGrownIsRefusedByItsSize) {
+  const auto grown = SessionOf(kCounts), fresh = SessionOf(kCounts);
+  const Tensor x = Tensor::Vector<int64_t>(std::vector<int64_t>(300, 1));
+  ASSERT_TRUE(grown->Run({{"x", x}}, {"size"}, {"insert"}, nullptr).ok());
+  const auto plan = std::make_shared<const ExecutionPlan>(*grown->last_run().plan);
+  const absl::Status refused = fresh->UsePlan(plan, {{"x", x.type()}}, {"size"}, {"insert"});
+  EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+  EXPECT_THAT(refused.message(), AllOf(HasSubstr("'counts/table' is uint8[6656] in the plan"), HasSubstr("uint8[3328] here; plan again")));
+}
+
 constexpr char kDense[] = R"(
 empty = Const() {dtype=int64, value=int64[]{-1}}
 deleted = Const() {dtype=int64, value=int64[]{-2}}
@@ -131,11 +171,25 @@ TEST(Tables, DenseOnesAreExportedInTensorFlowsBuckets) {
   ASSERT_TRUE(session->Run({{"x", Tensor::Vector<int64_t>({3, 67})}, {"rows", Rows(1)}}, {"found"}, {"insert"}, &out).ok());
   EXPECT_THAT(Numbers(out[0]), ElementsAre(1, 2, 3, 4));
   ASSERT_TRUE(session->Run({}, {"export:0", "export:1", "size"}, {}, &out).ok());
-  ASSERT_EQ(out[0].num_elements(), 64);
+  ASSERT_EQ(out[0].shape(), Shape({64, 1}));
+  ASSERT_EQ(out[1].shape(), Shape({64, 2}));
   // 67 meets 3 in its bucket and takes the next.
   for (int64_t i = 0; i < 64; ++i) EXPECT_EQ(out[0].IntAt(i), i == 3 ? 3 : i == 4 ? 67 : -1) << i;
   EXPECT_EQ(out[1].DoubleAt(9), 4);
   EXPECT_THAT(Numbers(out[2]), ElementsAre(2));
+}
+
+// Rows of one number where a key or a value is a scalar.
+TEST(Tables, DenseOnesOfScalarsAreExportedInRowsToo) {
+  const auto session = SessionOf(absl::StrReplaceAll(
+      kDense, {{"value_shape=shape[2]", "value_shape=shape[]"}, {"float[2]{0, 0}", "float[]{0}"}, {"shape=shape[2,2]", "shape=shape[2]"}}));
+  std::vector<Tensor> out;
+  ASSERT_TRUE(session->Run({{"x", Tensor::Vector<int64_t>({3, 67})}, {"rows", Tensor::Vector<float>({5, 6})}}, {}, {"insert"}, nullptr).ok());
+  const absl::Status status = session->Run({}, {"export:0", "export:1"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(out[0].shape(), Shape({64, 1}));
+  ASSERT_EQ(out[1].shape(), Shape({64, 1}));
+  EXPECT_EQ(out[1].DoubleAt(4), 6);
 }
 
 TEST(Tables, AStepThatFailsLeavesThemAsTheyWere) {
@@ -159,6 +213,86 @@ TEST(Tables, WhatCannotBeTheirsIsRefusedByName) {
   EXPECT_THAT(run("value_shape=shape[2]", "value_shape=shape[3]"), AllOf(HasSubstr("'insert'"), HasSubstr("Expected shape [2,3] for value, got [2,2]")));
   EXPECT_THAT(run("value_shape=shape[2]", "value_shape=shape[?]"), HasSubstr("'table'"));
   EXPECT_THAT(run("empty = Const() {dtype=int64, value=int64[]{-1}}", "empty = Placeholder() {dtype=int64, shape=shape[]}"), HasSubstr("empty"));
+}
+
+// As a checkpoint might have it: buckets are 1 + 8 + 4 bytes, 64 of them at least.
+TEST(Tables, BytesThatAreNoTableAreRefused) {
+  for (const int64_t bytes : {1, 13, 64 * 13 + 1, 65 * 13}) {
+    const auto session = SessionOf(kCounts);
+    ASSERT_TRUE(session->SetVariable("counts/table", Tensor(DataType::kUint8, Shape({bytes}))).ok());
+    std::vector<Tensor> out;
+    const absl::Status status = session->Run({{"x", Tensor::Vector<int64_t>({5})}}, {"seen"}, {}, &out);
+    EXPECT_FALSE(status.ok()) << bytes;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat("uint8[", bytes, "]"))) << bytes;
+  }
+}
+
+// Of TensorFlow 1: the counter alone waits for what the turns insert, and how far it counts is known without them.
+constexpr char kInsertsInTurns[] = R"(
+table = MutableHashTableV2() {key_dtype=int64, value_dtype=float, shared_name="counts"}
+x = Placeholder() {dtype=int64, shape=shape[1]}
+zero = Const() {dtype=int64, value=int64[1]{0}}
+i_in = Enter(zero) {T=int64, frame_name="loop"}
+x_in = Enter(x) {T=int64, frame_name="loop", is_constant=true}
+t_in = Enter(table) {T=resource, frame_name="loop", is_constant=true}
+i = Merge(i_in, i_again) {T=int64, N=2}
+three = Const() ^i {dtype=int64, value=int64[1]{3}}
+less = Less(i, three) {T=int64}
+scalar = Const() ^i {dtype=int32, value=int32[0]{}}
+one_less = Reshape(less, scalar) {T=bool, Tshape=int32}
+goes_on = LoopCond(one_less)
+i_switch = Switch(i, goes_on) {T=int64}
+taken = Identity(i_switch:1) {T=int64}
+one = Const() ^taken {dtype=int64, value=int64[1]{1}}
+ones = Const() ^taken {dtype=float, value=float[1]{1}}
+key = AddV2(taken, x_in) {T=int64}
+insert = LookupTableInsertV2(t_in, key, ones) {Tin=int64, Tout=float}
+next = AddV2(taken, one) ^insert {T=int64}
+i_again = NextIteration(next) {T=int64}
+i_out = Exit(i_switch) {T=int64}
+size = LookupTableSizeV2(table) ^i_out
+same = Size(i_out) {T=int64, out_type=int64}
+all = AddV2(size, same) {T=int64}
+)";
+
+TEST(Tables, TurnsInsertThoughTheirCountIsKnown) {
+  const auto session = SessionOf(kInsertsInTurns);
+  std::vector<Tensor> out;
+  for (int64_t step = 1; step <= 3; ++step) {
+    const absl::Status status = session->Run({{"x", Tensor::Vector<int64_t>({10 * step})}}, {"all"}, {}, &out);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_THAT(Numbers(out[0]), ElementsAre(3 * step + 1));
+  }
+}
+
+// Tables and queues that Millrace does not keep are none of a step that does nothing with them.
+TEST(Tables, WhatALoopWithoutTurnsWouldUseIsNotNeeded) {
+  const auto session = SessionOf(absl::StrReplaceAll(
+      kInsertsInTurns, {{"MutableHashTableV2() {key_dtype=int64, value_dtype=float, ",
+                         "MutableHashTableOfTensorsV2() {key_dtype=int64, value_dtype=float, value_shape=shape[2], "},
+                        {"value=int64[1]{3}}", "value=int64[1]{0}}"},
+                        {"LookupTableSizeV2(table) ^i_out", "Identity(i_out) {T=int64}"}}));
+  std::vector<Tensor> out;
+  const absl::Status status = session->Run({{"x", Tensor::Vector<int64_t>({1})}}, {"all"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(Numbers(out[0]), ElementsAre(1));
+}
+
+// The loop that fills it is no part of the step, and no order of the graph's.
+TEST(Tables, ATableThatALoopFillsCanBeAsked) {
+  const auto session = SessionOf(absl::StrCat(kInsertsInTurns, R"(
+none = Const() {dtype=float, value=float[]{-1}}
+found = LookupTableFindV2(table, x, none) {Tin=int64, Tout=float}
+)"));
+  std::vector<Tensor> out;
+  const Tensor x = Tensor::Vector<int64_t>({5});
+  for (const auto& [target, value] : std::vector<std::pair<std::vector<std::string>, double>>{{{}, -1}, {{"all"}, -1}, {{}, 1}}) {
+    const absl::Status status = target.empty() ? session->Run({{"x", x}}, {"found"}, {}, &out) : session->Run({{"x", x}}, {}, target, nullptr);
+    ASSERT_TRUE(status.ok()) << status;
+    if (target.empty()) {
+      EXPECT_THAT(Numbers(out[0]), ElementsAre(value));
+    }
+  }
 }
 
 // What is inserted in a branch is there only where the branch is taken.
