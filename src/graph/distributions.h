@@ -56,11 +56,11 @@ struct GammaDraw {
   }
 };
 
-// Of a rate; NaN where it is none.
+// Of a rate: 0 where it is negative, NaN where it is not finite.
 struct PoissonDraw {
   MR_ANYWHERE double operator()(double rate, PhiloxStream stream) const {
     SamplePairs<false> uniform;
-    if (!(rate >= 0 && rate - rate == 0)) return DoubleOf(0x7ff8000000000000);
+    if (rate - rate != 0) return DoubleOf(0x7ff8000000000000);
     if (rate < 10) {
       const double stop = std::exp(-rate);
       double product = 1, count = 0;
@@ -118,16 +118,17 @@ MR_ANYWHERE inline double BinomialByRejection(double count, double p, PhiloxStre
   }
 }
 
-// Draw number `i` of the stream. `q`: 1 - p, as the type of the inputs rounds it.
-MR_ANYWHERE inline double BinomialDraw(double count, double p, double q, const PhiloxStream& stream, int64_t i) {
+// Draw number `i` of the stream. round(double): as the type of the inputs does.
+template <typename Round>
+MR_ANYWHERE double BinomialDraw(double count, double p, const Round& round, const PhiloxStream& stream, int64_t i) {
   constexpr double kFew = 10;
   constexpr uint64_t kSamplesOfInversion = 42, kSamplesOfRejection = 256;
   if (count <= 0 || p <= 0) return 0;
   if (p >= 1) return count;
   if (p != p || count != count) return p != p ? p : count;
   const bool failures = p > 0.5;
-  const double rarer = failures ? q : p;
-  const bool few = count * rarer < kFew;
+  const double rarer = failures ? round(1 - p) : p;
+  const bool few = round(count * rarer) < kFew;
   const PhiloxStream own = stream.After(static_cast<uint64_t>(i) * (few ? kSamplesOfInversion : kSamplesOfRejection));
   const double drawn = few ? BinomialByInversion(count, rarer, own) : BinomialByRejection(count, rarer, own);
   return failures ? count - drawn : drawn;

@@ -1,4 +1,5 @@
 // Complex numbers: parts, angles, Fourier transforms.
+#include <bit>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -42,8 +43,7 @@ absl::Status ConjugateShape(InferenceContext& context) {
   return SameAsFirstInput(context);
 }
 
-int Dimensions(const InferenceContext& context) {
-  const std::string op(context.op());
+int Dimensions(std::string_view op) {
   return op.back() != 'D' ? 1 : op[op.size() - 2] - '0';
 }
 
@@ -55,7 +55,7 @@ absl::Status ExpectRankFor(const InferenceContext& context, int dims) {
 
 absl::Status FftShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(ConjugateShape(context));
-  return ExpectRankFor(context, Dimensions(context));
+  return ExpectRankFor(context, Dimensions(context.op()));
 }
 
 // (input, fft_length). Dimension `i` of the transformed ones must hold at least this many elements.
@@ -68,7 +68,7 @@ absl::Status ExpectLength(const InferenceContext& context, int dim, int64_t leas
 absl::Status RealFftShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(2));
   const bool inverse = context.op()[0] == 'I';
-  const int dims = Dimensions(context);
+  const int dims = Dimensions(context.op());
   MR_RETURN_IF_ERROR(ExpectRankFor(context, dims));
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> lengths, KnownInts(context, 1));
   if (static_cast<int>(lengths.size()) != dims) {
@@ -94,11 +94,33 @@ absl::Status RealFftShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
-// 5 n log2 n operations of a power of two.
+// Of n numbers: 5 n log2 n operations of a power of two, sums of p terms for a larger prime factor p, and beyond the largest one that is
+// done so by the kernels a convolution, of two transforms of a power of two.
+double LineFlops(int64_t n) {
+  constexpr int64_t kLargestFactor = 61;
+  double each = 0;
+  int64_t rest = n;
+  for (int64_t factor = 2; factor <= kLargestFactor && rest > 1; ++factor) {
+    for (; rest % factor == 0; rest /= factor) each += factor <= 5 ? 5 * std::log2(factor) : 8.0 * static_cast<double>(factor);
+  }
+  if (rest <= 1) return static_cast<double>(n) * each;
+  const auto padded = static_cast<double>(std::bit_ceil(static_cast<uint64_t>(2 * n - 1)));
+  return 2 * LineFlops(static_cast<int64_t>(padded)) + 6 * padded + 12 * static_cast<double>(n);
+}
+
+// The lines of every dimension that is transformed. Real lines are half as many complex numbers, or as many where they are odd.
 Cost FourierCost(const OpInstance& node) {
   Cost cost = MoveCost(node);
-  const double n = std::max<double>(1, node.outputs[0].shape.num_elements());
-  cost.flops = 5 * n * std::log2(n + 1);
+  const bool backward = node.op[0] == 'I', real = node.op[backward ? 1 : 0] == 'R';
+  Shape shape = node.outputs[0].shape;
+  const int last = shape.rank() - 1, dims = Dimensions(node.op);
+  int64_t row = shape.dim(last);
+  if (real && backward) shape.set_dim(last, row / 2 + 1);
+  if (real && !backward) row = node.input_values.size() > 1 && !node.input_values[1].empty() ? node.input_values[1].IntAt(dims - 1) : 2 * (row - 1);
+  for (int d = last - dims + 1; d <= last; ++d) {
+    const int64_t numbers = shape.dim(d), length = d < last || !real ? numbers : row % 2 == 0 ? row / 2 : row;
+    if (numbers > 0 && length > 0) cost.flops += LineFlops(length) * static_cast<double>(shape.num_elements() / numbers);
+  }
   return cost;
 }
 

@@ -1,5 +1,7 @@
 // Ops that rearrange elements inside a tensor (Reverse, Roll, space and batch, depth), pick them (TopK, patches,
 // bounds of sorted rows), and work on diagonals of matrices.
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "ops/register.h"
@@ -194,8 +196,14 @@ absl::Status DepthShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+int64_t LargestOf(DataType index) {
+  if (index == DataType::kInt16) return std::numeric_limits<int16_t>::max();
+  return index == DataType::kInt32 ? std::numeric_limits<int32_t>::max() : std::numeric_limits<int64_t>::max();
+}
+
 absl::Status AddTopK(InferenceContext& context, int64_t k) {
   Shape out = context.shape(0);
+  const auto index = context.attrs().GetOr<DataType>("index_type", DataType::kInt32);
   if (k < 0) return context.Error(absl::StrCat("Need k >= 0, got ", k));
   if (!out.unknown_rank()) {
     if (out.rank() < 1) return context.Error("input must be >= 1-D, got shape []");
@@ -203,10 +211,14 @@ absl::Status AddTopK(InferenceContext& context, int64_t k) {
     if (out.dim(last) >= 0 && out.dim(last) < k) {
       return context.Error(absl::StrCat("input must have at least k columns. Had ", out.dim(last), ", needed ", k));
     }
+    if (const int64_t most = LargestOf(index); out.dim(last) > most) {
+      return context.Error(absl::StrCat("the last dimension of the input must be <= ", most, ", got ", out.dim(last), ": indices of type ",
+                                        std::string(DataTypeName(index)), " reach no further"));
+    }
     out.set_dim(last, k);
   }
   context.AddOutput(context.dtype(0), out);
-  context.AddOutput(context.attrs().GetOr<DataType>("index_type", DataType::kInt32), std::move(out));
+  context.AddOutput(index, std::move(out));
   return absl::OkStatus();
 }
 

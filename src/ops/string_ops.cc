@@ -141,14 +141,15 @@ absl::Status FingerprintShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
-// (strings, where to begin, how many bytes), broadcast
+// (strings, where to begin, how many bytes or characters), broadcast
 absl::Status SubstrShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(3));
   const Shape &begin = context.shape(1), &size = context.shape(2);
   if (begin.fully_known() && size.fully_known() && begin != size) {
     return context.Error(absl::StrCat("pos and len must have the same shape, got: ", begin.ToString(), " and ", size.ToString()));
   }
-  if (context.attrs().GetOr<std::string>("unit", "BYTE") != "BYTE") return context.Error("counts in other units than BYTE");
+  const std::string unit = context.attrs().GetOr<std::string>("unit", "BYTE");
+  if (unit != "BYTE" && unit != "UTF8_CHAR") return context.Error(absl::StrCat("counts in ", unit, ", expected BYTE or UTF8_CHAR"));
   absl::StatusOr<Shape> shape = BroadcastShapes(context.shape(0), begin);
   if (!shape.ok()) return ErrorAtNode(context, shape.status());
   context.AddOutput(DataType::kString, *std::move(shape));

@@ -112,6 +112,15 @@ TEST(BinaryTest, DivisionsAndRemaindersHaveTensorFlowsSigns) {
   }
 }
 
+TEST(BinaryTest, WholeQuotientsAreThoseOfTheQuotientRoundedToItsType) {
+  const auto of = [](const char* op, DataType dtype, double a, double b) {
+    return EvaluateOnThreads({op, {}, {TensorOf(dtype, {a}), TensorOf(dtype, {b})}}).DoubleAt(0);
+  };
+  EXPECT_EQ(of("FloorDiv", DataType::kHalf, -1, 1 / 3.0), -3);  // TensorFlow's
+  EXPECT_EQ(of("FloorDiv", DataType::kBfloat16, 1, 1 / 3.0), 3);
+  EXPECT_EQ(of("TruncateDiv", DataType::kBfloat16, 1, 1 / 3.0), 3);
+}
+
 TEST(BinaryTest, DivisionOfLeastIntegerByMinusOneWrapsAround) {
   const Tensor least = Tensor::Scalar<int32_t>(std::numeric_limits<int32_t>::min());
   const Tensor minus_one = Tensor::Scalar<int32_t>(-1);
@@ -376,6 +385,15 @@ TEST(ActivationGradientTest, AgreesWithTheDerivative) {
   check("RsqrtGrad", x, g, [](double y, double dy) { return -0.5 * dy * y * y * y; });
   const Tensor y = EvaluateOnThreads({"Exp", {}, {x}});
   check("SqrtGrad", y, g, [](double v, double dy) { return 0.5 * dy / v; });
+}
+
+TEST(ActivationGradientTest, WhereTheIncomingOneIsZeroSoAreThoseOfRootsAndReciprocals) {
+  for (DataType dtype : {DataType::kFloat, DataType::kDouble, DataType::kHalf, DataType::kBfloat16}) {
+    const Tensor y = TensorOf(dtype, {0, -0.0, kInf, -kInf, kNan, 2}), dy = TensorOf(dtype, {0, -0.0, 0, -0.0, 0, 0});
+    for (const char* op : {"SqrtGrad", "RsqrtGrad", "ReciprocalGrad", "InvGrad"}) {
+      ExpectClose(EvaluateOnThreads({op, {}, {y, dy}}), std::vector<double>(6, 0), 0);
+    }
+  }
 }
 
 TEST(ActivationGradientTest, ReluGradientOfNanIsTimesZero) {

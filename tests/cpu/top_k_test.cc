@@ -1,6 +1,7 @@
 // TopKV2 without sorting: the order is the one that TensorFlow's heap leaves, here as TensorFlow 2.17 and 2.21 gave it.
 #include <cstring>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "kernel_testing.h"
@@ -36,6 +37,18 @@ TEST(TopK, WithoutSortingTheOrderIsThatOfAHeap) {
 
 TEST(TopK, AllOfARowAreSortedWhetherAskedForOrNot) {
   EXPECT_EQ(UnsortedTop(8), (std::vector<int32_t>{2, 6, 0, 5, 3, 7, 1, 4, 4, 6, 0, 1, 3, 7, 2, 5, 5, 7, 4, 2, 0, 6, 1, 3}));
+}
+
+// The kernel is asked of shapes that the rule has not seen where they are known only when running.
+TEST(TopK, TheKernelRefusesRowsThatIndicesDoNotReach) {
+  AttrMap attrs;
+  attrs.Set("index_type", DataType::kInt16);
+  auto node = Infer({"TopKV2", attrs, {Tensor(DataType::kFloat, Shape({1, 32767})), Tensor::Scalar<int32_t>(2)}, {false, true}});
+  ASSERT_TRUE(node.ok()) << node.status();
+  const KernelFactory& make = *CpuKernels().Find("TopKV2");
+  EXPECT_TRUE(make(*node).ok());
+  node->inputs[0].shape = Shape({1, 32768});
+  EXPECT_THAT(make(*node).status().message(), testing::HasSubstr("must be <= 32767, got 32768"));
 }
 
 }  // namespace

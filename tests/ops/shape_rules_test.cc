@@ -1,6 +1,7 @@
 // Shape rules meet nodes that no checked graph holds: each op with too few inputs, of every small rank.
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <iterator>
 #include <string>
@@ -271,6 +272,35 @@ TEST(ShapeRulesTest, LayersTakeFiltersOfTheirRankWindowsOfSomeSizeAndTheFormatsT
   EXPECT_THAT(infer("BiasAddGrad", {}, {floats({2, 3, 4, 5})}, third), testing::HasSubstr("data_format is 'VALID', expected NHWC or NCHW"));
   EXPECT_THAT(infer("BiasAdd", {}, {floats({2, 3, 4, 5}), floats({5})}, third), testing::HasSubstr("data_format is 'VALID', expected NHWC or NCHW"));
   EXPECT_THAT(infer("MirrorPadGrad", {}, {floats({2}), {DataType::kInt32, Shape({1, 2})}}, {}), testing::Not(""));
+}
+
+TEST(ShapeRulesTest, TopKRefusesRowsThatItsIndicesDoNotReach) {
+  const auto infer = [](DataType index, int64_t columns) {
+    AttrMap attrs;
+    attrs.Set("index_type", index);
+    const Tensor k = Tensor::Scalar<int32_t>(1);
+    const std::vector<TensorType> inputs = {{DataType::kFloat, Shape({2, columns})}, k.type()};
+    const std::vector<const Tensor*> values = {nullptr, &k};
+    InferenceContext context("node", "TopKV2", attrs, inputs, values);
+    return std::string(OpRegistry::Builtin().Find("TopKV2")->InferShapes(context).message());
+  };
+  EXPECT_EQ(infer(DataType::kInt16, 32767), "");
+  EXPECT_EQ(infer(DataType::kInt16, -1), "");
+  EXPECT_THAT(infer(DataType::kInt16, 32768), testing::HasSubstr("must be <= 32767, got 32768"));
+  EXPECT_EQ(infer(DataType::kInt32, 2147483647), "");
+  EXPECT_THAT(infer(DataType::kInt32, 2147483648), testing::HasSubstr("must be <= 2147483647, got 2147483648"));
+  EXPECT_EQ(infer(DataType::kInt64, 2147483648), "");
+}
+
+TEST(CostTest, FourierTransformsOfLargePrimesAreConvolutions) {
+  const auto flops = [](const char* op, int64_t n) {
+    const TensorType numbers = {DataType::kComplex64, Shape({3, n})};
+    return OpRegistry::Builtin().Find(op)->cost({.name = "node", .op = op, .inputs = {numbers}, .outputs = {numbers}}).flops;
+  };
+  EXPECT_DOUBLE_EQ(flops("FFT", 64), 3 * 5 * 64 * 6);
+  EXPECT_DOUBLE_EQ(flops("IFFT", 61), 3 * 61 * 8 * 61);
+  EXPECT_DOUBLE_EQ(flops("FFT", 67), 3 * (2 * 5 * 256 * 8 + 6 * 256 + 12 * 67));
+  EXPECT_DOUBLE_EQ(flops("FFT2D", 64), 5 * 3 * 64 * 6 + 64 * 3 * 5 * std::log2(3));
 }
 
 }  // namespace

@@ -100,6 +100,10 @@ def division_cases():
             [np.array([1, -1, INF, 1, -1, -0.0, 5.5], np.float32), np.array([0, 0, 1, INF, INF, 2, -2], np.float32)],
         )
         yield Case(f"{op}_fractions", op, operands(np.float32, low=-9, high=9))
+    for op in ("FloorDiv", "TruncateDiv"):
+        for dtype in (np.float16, bfloat16):
+            dividends, divisors = np.meshgrid(np.arange(-9, 10), np.concatenate([1 / np.arange(1, 10), [-1 / 3, 0.7, -2, INF]]))
+            yield Case(f"{op}_rounded_{name_of(dtype)}", op, [dividends.astype(dtype), divisors.astype(dtype)])
 
 
 def math_cases():
@@ -117,6 +121,9 @@ def math_cases():
         ],
         rtol=2e-6,
     )
+    for dtype in FLOATS:
+        bases, powers = np.meshgrid(np.array([-0.0, 0, -INF, INF, -2, 2, -0.5, -1]), np.array([-3, -1, 3, 5, -2, 2, -0.5, 1.5, INF, -INF, 16777215, -16777215]))
+        yield Case(f"Pow_odd_{name_of(dtype)}", "Pow", [bases.astype(dtype), powers.astype(dtype)], rtol=2e-6)
     # Exponents that have kernels of their own, as one number for all and beside others.
     specials = [-2, -0.0, 0, NAN, 1, -INF, INF, 0.3, 1e-30, 3e25]
     for dtype in (np.float32, np.float64):
@@ -151,6 +158,10 @@ def math_cases():
     for op in ("Igamma", "Igammac", "IgammaGradA"):
         for dtype, rounding in ((np.float32, 2e-5), (np.float64, 1e-12)):
             yield Case(f"{op}_{name_of(dtype)}", op, operands(dtype, low=0.3, high=5), rtol=rounding, atol=rounding)
+    far, shift = [50, 100, 1e3, 1e10, 100, 1e10, 1e10, 40, 12], [10, 3, 2, 2, 1, 1, 0.5, 9, 3000]
+    yield Case("Zeta_far", "Zeta", [np.array(far, np.float32), np.array(shift, np.float32)], atol=1e-37)
+    yield Case("Zeta_far_double", "Zeta", [np.array(far, np.float64), np.array(shift, np.float64)], rtol=1e-12)
+    yield Case("Polygamma_far", "Polygamma", [np.array([20, 12, 3], np.float32), np.array([1e3, 1e4, 1e20], np.float32)], atol=1e-37)
     yield Case("Zeta", "Zeta", [Gen((30,), low=1.5, high=6), Gen((30,), low=0.5, high=5, seed=2)], rtol=1e-5)
     yield Case(
         "Polygamma",

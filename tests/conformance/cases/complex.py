@@ -1,7 +1,7 @@
 """Complex numbers: parts, elementwise ops, sums, products, Fourier transforms."""
 import numpy as np
 
-from case_builder import Case, Gen, L
+from case_builder import Case, Gen, L, bfloat16
 
 C64, C128 = np.complex64, np.complex128
 
@@ -41,6 +41,9 @@ def elementwise():
         for op in ("Equal", "NotEqual"):
             yield Case(f"{op}_{name}", op, [np.array([1, 1j, 2 + 1j], dtype), np.array([1, -1j, 2 + 1j], dtype)])
         yield Case(f"AddN_{name}", "AddN", [L([x, y, x])], rtol=tol, atol=tol)
+        y = np.array([0, complex(-0.0, -0.0), complex(np.inf, 0), complex(np.nan, np.nan), complex(np.nan, 1), 2, 1e20, complex(np.inf, np.nan)], dtype)
+        for op in ("ReciprocalGrad", "InvGrad", "SqrtGrad", "RsqrtGrad"):
+            yield Case(f"{op}_of_zero_{name}", op, [y, np.array([0, complex(-0.0, -0.0)] * 4, dtype)])
     yield Case("Sign_zero", "Sign", [np.array([0, 3 + 4j], C64)], rtol=1e-6)
     yield Case("Mul_broadcast", "Mul", [numbers((4, 1, 3)), numbers((2, 1), seed=3)], rtol=2e-6, atol=2e-6)
     yield Case("Mul_scalar", "Mul", [numbers((2, 5)), C64(2j)], rtol=2e-6, atol=2e-6)
@@ -57,6 +60,13 @@ def casts():
     yield Case("Cast_half", "Cast", [x.astype(np.float16)], {"DstT": C64})
     yield Case("Cast_wider", "Cast", [numbers((2, 2))], {"DstT": C128})
     yield Case("Cast_narrower", "Cast", [numbers((2, 2), C128)], {"DstT": C64})
+    fine = np.array([1.0039 - 1.999j, 65519.9 + 2j, 0.1 + 0.3j, complex(np.nan, np.inf), -70000 + 1j])
+    for source in (C64, C128):
+        for target in (C64, C128, np.float32, np.float64, np.float16, bfloat16):
+            yield Case(f"Cast_truncate_{np.dtype(source).name}_{np.dtype(target).name}", "Cast", [fine.astype(source)],
+                       {"DstT": target, "Truncate": True})
+    # Of double to complex64 TensorFlow clears bits of the exponent.
+    yield Case("Cast_truncate_float64_complex128", "Cast", [fine.real], {"DstT": C128, "Truncate": True})
     yield Case("Cast_large", "Cast", [reals((1300,))], {"DstT": C64})
 
 
@@ -85,6 +95,8 @@ def sums():
                            {"exclusive": exclusive, "reverse": reverse}, rtol=tol, atol=tol)
         yield Case(f"UnsortedSegmentSum_{name}", "UnsortedSegmentSum",
                    [x, np.array([2, 0, 2], np.int32), np.int32(4)], rtol=tol, atol=tol)
+        yield Case(f"Mean_empty_{name}", "Mean", [np.zeros((0, 3), dtype), np.array([0], np.int32)])
+        yield Case(f"Mean_empty_all_{name}", "Mean", [np.zeros((2, 0), dtype), np.array([0, 1], np.int32)])
     yield Case("Sum_empty", "Sum", [np.zeros((0, 3), C64), np.array([0], np.int32)])
     yield Case("BatchMatMul_broadcast", "BatchMatMulV2", [numbers((2, 1, 3, 4)), numbers((5, 4, 2), seed=2)], rtol=5e-6, atol=5e-6)
 
@@ -112,6 +124,12 @@ def fourier():
             x = numbers((2, n), dtype)
             yield Case(f"FFT_{name}_{n}", "FFT", [x], rtol=tol, atol=tol)
             yield Case(f"IFFT_{name}_{n}", "IFFT", [x], rtol=tol, atol=tol)
+        # Large primes, alone and as factors; 67 is the first.
+        for shape in ((1, 1009), (20, 67), (2, 8 * 67), (3, 2 * 127)):
+            x = numbers(shape, dtype)
+            yield Case(f"FFT_{name}_{shape[0]}x{shape[1]}", "FFT", [x], rtol=tol, atol=tol)
+            yield Case(f"IFFT_{name}_{shape[0]}x{shape[1]}", "IFFT", [x], rtol=tol, atol=tol)
+        yield Case(f"FFT2D_{name}_prime", "FFT2D", [numbers((2, 67, 5), dtype)], rtol=tol, atol=tol)
         for dims in (2, 3):
             x = numbers((2, 3, 4, 5), dtype)
             yield Case(f"FFT{dims}D_{name}", f"FFT{dims}D", [x], rtol=tol, atol=tol)
@@ -120,13 +138,14 @@ def fourier():
     # More lines than a vector has lanes, lines long enough to be taken in parts, a long prime, lines across memory.
     yield Case("FFT_lines", "FFT", [numbers((20, 12))], rtol=2e-5, atol=2e-5)
     yield Case("IFFT2D_lines", "IFFT2D", [numbers((14, 18))], rtol=2e-5, atol=2e-5)
-    for shape, name in (((2, 6000), "parts"), ((40, 96), "lines"), ((1, 10007), "prime"), ((3, 999), "odd"), ((1, 20000), "long")):
+    for shape, name in (((2, 6000), "parts"), ((40, 96), "lines"), ((1, 10007), "prime"), ((1, 32749), "long_prime"),
+                        ((1, 8 * 4099), "part_prime"), ((3, 999), "odd"), ((1, 20000), "long")):
         yield Case(f"RFFT_{name}", "RFFT", [Gen(shape), np.array(shape[-1:], np.int32)], rtol=5e-5, atol=2e-4)
     yield Case("RFFT_parts_double", "RFFT", [Gen((2, 9000), np.float64), np.array([9000], np.int32)], {"Tcomplex": C128}, rtol=1e-12, atol=1e-11)
     yield Case("IRFFT_parts", "IRFFT", [numbers((1, 65)), np.array([128], np.int32)], rtol=2e-5, atol=2e-5)
     yield Case("FFT_scalar", "FFT", [C64(1)], error="rank")
     for name, real, whole, tol in (("32", np.float32, C64, 2e-5), ("64", np.float64, C128, 1e-11)):
-        for n in (1, 2, 7, 8, 15, 16):
+        for n in (1, 2, 7, 8, 15, 16, 101, 202):
             yield Case(f"RFFT_{name}_{n}", "RFFT", [reals((3, n), real), np.array([n], np.int32)],
                        {"Treal": real, "Tcomplex": whole}, rtol=tol, atol=tol)
             yield Case(f"IRFFT_{name}_{n}", "IRFFT", [numbers((3, n // 2 + 1), whole), np.array([n], np.int32)],

@@ -50,6 +50,11 @@ def pooling():
                                {"pooling_ratio": [1.0, 1.5, 1.7, 1.0], "pseudo_random": pseudo, "overlapping": overlapping, "deterministic": True,
                                 "seed": 7, "seed2": 11}, rtol=1e-6)
         yield Case(f"Fractional{op}_whole", f"Fractional{op}Pool", [Gen((1, 8, 6, 2))], {"pooling_ratio": [1.0, 2.0, 1.0, 1.0]}, rtol=1e-6)
+        # Windows that need no samples take some all the same.
+        for pseudo in (False, True):
+            for rows, ratio in ((3, 1.0), (6, 3.0), (7, 1.9)):
+                yield Case(f"Fractional{op}_{rows}_rows_{pseudo}", f"Fractional{op}Pool", [Gen((1, rows, 7, 1))],
+                           {"pooling_ratio": [1.0, ratio, 1.9, 1.0], "pseudo_random": pseudo, "deterministic": True, "seed": 5, "seed2": 7}, rtol=1e-6)
         yield Case(f"Fractional{op}_batch", f"Fractional{op}Pool", [Gen((2, 8, 6, 2))], {"pooling_ratio": [2.0, 2.0, 1.0, 1.0]}, error="")
     rows, columns = np.array([0, 2, 3, 5, 6, 8], I64), np.array([0, 1, 3, 5, 7], I64)
     for dtype in (np.float32, np.float64, np.int32, np.int64):

@@ -90,6 +90,12 @@ def scatter_nd():
     yield Case("ScatterNd_empty", "ScatterNd", [np.zeros((0, 1), i32), iota((0, 2)), ints([5, 2])])
     yield Case("ScatterNd_large", "ScatterNd", [Gen((4000, 1), i32, 0, 500, 3), Gen((4000, 40)), ints([500, 40])], rtol=1e-5, atol=1e-5)
     yield Case("ScatterNd_out_of_range", "ScatterNd", [ints([[1], [5]]), iota((2, 2)), ints([5, 2])], error="does not index into")
+    yield Case("GatherNd_ignore", "GatherNd", [a, ints([[1], [9], [-1]])], {"bad_indices_policy": "IGNORE"})
+    yield Case("ScatterNd_ignore", "ScatterNd", [ints([[1], [5], [-1]]), iota((3, 2)), ints([5, 2])], {"bad_indices_policy": "IGNORE"})
+    for op in ("Update", "Add", "Max"):
+        yield Case(f"TensorScatter{op}_ignore", f"TensorScatter{op}", [a, ints([[0, 1], [9, 1], [3, 2], [3, -1]]), iota((4,))],
+                   {"bad_indices_policy": "IGNORE"})
+    yield Case("ResourceScatterNdAdd_ignore", "ResourceScatterNdAdd", [Var(a), ints([[7], [1]]), iota((2, 3))], {"bad_indices_policy": "IGNORE"})
     yield Case("ScatterNd_wrong_updates", "ScatterNd", [ints([[1], [2]]), iota((2, 3)), ints([5, 2])], error="")
     yield Case("TensorScatterAdd_out_of_range", "TensorScatterAdd", [a, ints([[1], [-1]]), iota((2, 3))], error="does not index into")
     yield Case("TensorScatterAdd_elements", "TensorScatterAdd", [a, ints([[0, 1], [0, 1], [3, 2]]), iota((3,))])

@@ -88,6 +88,9 @@ def picks():
     yield Case("TopKV2_no_rows", "TopKV2", [iota((0, 5)), i32(3)])
     yield Case("TopKV2_rank8", "TopKV2", [iota((1, 2, 1, 2, 1, 1, 2, 4)) % 5, i32(2)])
     yield Case("TopKV2_int64_indices", "TopKV2", [iota((2, 5)), i64(3)], {"Tk": i64, "index_type": i64})
+    for size in (32767, 32768):
+        more = {"error": f"must be <= 32767, got {size}"} if size > 32767 else {}
+        yield Case(f"TopKV2_int16_indices_{size}", "TopKV2", [Gen((2, size)), i32(3)], {"index_type": np.int16}, **more)
     yield Case("TopKV2_large", "TopKV2", [Gen((300, 700)), i32(5)])
     yield Case("TopKV2_long_row", "TopKV2", [Gen((1, 50000), seed=3), i32(100)])
     yield Case("TopKV2_too_many", "TopKV2", [iota((2, 3)), i32(4)], error="input must have at least k columns. Had 3, needed 4")

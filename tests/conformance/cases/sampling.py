@@ -45,6 +45,9 @@ def parameter_cases():
                    {**SEEDS, "dtype": dtype}, runs=2)
     yield Case("StatelessRandomPoisson", "StatelessRandomPoisson",
                [np.array([8, 6], np.int32), np.array([1, 2], np.int64), rates], {"dtype": np.int32})
+    for dtype in (np.int32, np.float32):
+        yield Case(f"Poisson_negative_{np.dtype(dtype).name}", "StatelessRandomPoisson",
+                   [np.array([3, 3], np.int32), np.array([1, 2], np.int64), np.array([-1, -20, -1e4], np.float32)], {"dtype": dtype})
 
 
 def binomial_cases():
@@ -64,6 +67,10 @@ def binomial_cases():
     yield Case("Binomial_broadcast", "StatelessRandomBinomial",
                [np.array([5, 2, 3], np.int32), seed, np.array([[9], [60]], np.float32), np.array([.2, .5, .9], np.float32)], {"dtype": np.int32})
     yield Case("Binomial_many", "StatelessRandomBinomial", [np.array([2000], np.int32), seed, np.float32(50), np.float32(.4)], {"dtype": np.int32})
+    # The mean is rounded to 10, which decides how is drawn.
+    for dtype in (np.float16, np.float32, np.float64):
+        yield Case(f"Binomial_limit_{np.dtype(dtype).name}", "StatelessRandomBinomial",
+                   [np.array([25, 3], np.int32), seed, np.array([1000, 50, 100], dtype), np.array([.01, .2, .9], dtype)], {"dtype": np.float64})
     yield Case("Binomial_empty", "StatelessRandomBinomial", [np.array([0], np.int32), seed, np.float32(9), np.float32(.5)])
     yield Case("Binomial_shapes", "StatelessRandomBinomial", [np.array([5, 4], np.int32), seed, np.ones(3, np.float32), np.float32(.5)], error="")
     yield Case("Binomial_parameters", "StatelessRandomBinomial", [np.array([5, 3], np.int32), seed, np.ones(3, np.float32), np.ones(2, np.float32)], error="")

@@ -109,5 +109,7 @@ def cases():
             yield Case(f"{op}_{errors}_control", op, [strings(wrong)], {"input_encoding": "UTF-8", "errors": errors, "replace_control_characters": True,
                                                                        "replacement_char": 63})
         yield Case(f"{op}_utf16_wrong", op, [strings([b"\xd8\x00\x00a", b"\xdc\x00\x00b", b"\x00", b"\xd8\x00"])], {"input_encoding": "UTF-16-BE"})
+        yield Case(f"{op}_strict_control", op, [strings([b"\t x\n", b"\x7f\x1f"])], {"input_encoding": "UTF-8", "errors": "strict",
+                                                                                  "replace_control_characters": True})
         yield Case(f"{op}_strict", op, [strings([b"a", b"\xff"])], {"input_encoding": "UTF-8", "errors": "strict"}, error="Invalid formatting on input string")
         yield Case(f"{op}_empty", op, [np.zeros([0], object)], {"input_encoding": "UTF-8"})

@@ -41,6 +41,9 @@ def cases():
     for value in numbers:
         yield Case(f"AsString_{value.dtype}", "AsString", [value])
     yield Case("AsString_width", "AsString", [np.array([3, -45], i32)], {"width": 5, "fill": "0"})
+    for dtype in (np.uint8, np.uint16, np.uint32, np.uint64, np.int8):
+        for fill in ("+", " "):
+            yield Case(f"AsString_sign_{np.dtype(dtype).name}_{ord(fill)}", "AsString", [np.array([0, 5, 100], dtype)], {"fill": fill})
     yield Case("AsString_precision", "AsString", [np.array([3.14159, 1e-5], np.float64)], {"precision": 2})
     yield Case("AsString_shortest", "AsString", [np.array([0.1, 1e10], f32)], {"shortest": True})
     yield Case("AsString_scientific", "AsString", [np.array([0.1, 1e10], f32)], {"scientific": True, "precision": 3})

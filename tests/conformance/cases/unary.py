@@ -118,6 +118,9 @@ def math_cases():
     yield Case("Sin_far", "Sin", [np.array([1e4, -3e5, 12345.678, 1e7], np.float32)], rtol=1e-5, atol=2e-6)
     yield Case("Cos_far", "Cos", [np.array([1e4, -3e5, 12345.678, 1e7], np.float32)], rtol=1e-5, atol=2e-6)
     yield Case("Exp_far", "Exp", [np.array([88.5, 89.5, -87, -100, 700], np.float32)], rtol=2e-6)
+    far = np.array([88, 88.37, 88.4, 88.6, 88.72, 88.73, 89, 1e30, INF], np.float32)
+    yield Case("Expm1_far", "Expm1", [far], rtol=2e-6)
+    yield Case("Expm1_far_bfloat16", "Expm1", [far.astype(bfloat16)], rtol=1.2e-2)
     yield Case("Log_denormal", "Log", [np.array([1e-30, 1e30, 1.17549435e-38], np.float32)], rtol=2e-6)
 
 
@@ -154,6 +157,10 @@ def activation_cases():
             f"{op}_half", op, [Gen((50,), np.float16, 0.2, 0.9), Gen((50,), np.float16, seed=5)], rtol=5e-3, atol=1e-3
         )
         yield Case(f"{op}_large", op, [Gen((140000,), low=0.1, high=0.9), Gen((140000,), seed=5)], rtol=4e-6, atol=1e-6)
+    for op in ("ReciprocalGrad", "InvGrad", "SqrtGrad", "RsqrtGrad"):
+        for dtype in FLOATS:
+            y = np.array([0, -0.0, INF, -INF, NAN, 2, 0, INF, 1, NAN], np.float32).astype(dtype)
+            yield Case(f"{op}_of_zero_{name_of(dtype)}", op, [y, np.array([0, -0.0, 0, 0, -0.0, 0, 1, 1, NAN, 1], np.float32).astype(dtype)])
     for alpha in (0.2, 0.0, 1.5):
         yield Case(f"LeakyRelu_{alpha}", "LeakyRelu", [np.concatenate([SPECIAL, features])], {"alpha": alpha})
         yield Case(f"LeakyReluGrad_{alpha}", "LeakyReluGrad", [g, x], {"alpha": alpha})
@@ -191,6 +198,17 @@ def cast_cases():
         [np.concatenate([SPECIAL, np.array([65504, 65520, 1e-7, 6e-8], np.float32)])],
         {"DstT": np.float16},
     )
+    finer = [1.00390625, 1.0039, 1.999, -1.999, 0.1, 1e-8, 65519, 65520, 70000, -70000, 2049.9, 5.9e-8, 1e39, NAN, INF, -INF]
+    for source in FLOATS:
+        for target in FLOATS:
+            yield Case(
+                f"Cast_truncate_{name_of(source)}_{name_of(target)}",
+                "Cast",
+                [np.array(finer).astype(source)],
+                {"DstT": target, "Truncate": True},
+            )
+    yield Case("Cast_truncate_large", "Cast", [Gen((150000,))], {"DstT": np.float16, "Truncate": True})
+    yield Case("Cast_truncate_int", "Cast", [np.array([2051, 65521, -257], np.int32)], {"DstT": bfloat16, "Truncate": True})
     yield Case("Cast_large", "Cast", [Gen((150000,), np.int64, -1000000, 1000000)], {"DstT": np.float32})
     yield Case("Cast_precise", "Cast", [np.array([2**53 + 1, 2**24 + 1, -(2**62) - 1], np.int64)], {"DstT": np.float32})
     yield Case("Cast_scalar", "Cast", [np.int32(3)], {"DstT": np.float32})

@@ -108,7 +108,7 @@ struct SeluGrad {
     return y < T{0} ? g * (y + static_cast<T>(kSeluScaleAlpha)) : g * static_cast<T>(kSeluScale);
   }
 };
-// ... and (y, dy) for these.
+// ... and (y, dy) for these, of which the last three are 0 wherever dy is.
 struct TanhGrad {
   template <typename T>
   static T Apply(T y, T dy) {
@@ -124,19 +124,19 @@ struct SigmoidGrad {
 struct ReciprocalGrad {
   template <typename T>
   static T Apply(T y, T dy) {
-    return -dy * y * y;
+    return dy == T{0} ? T{0} : -dy * y * y;
   }
 };
 struct SqrtGrad {
   template <typename T>
   static T Apply(T y, T dy) {
-    return dy * T(0.5) / y;
+    return dy == T{0} ? T{0} : dy * T(0.5) / y;
   }
 };
 struct RsqrtGrad {
   template <typename T>
   static T Apply(T y, T dy) {
-    return dy * (y * (T(-0.5) * (y * y)));
+    return dy == T{0} ? T{0} : dy * (y * (T(-0.5) * (y * y)));
   }
 };
 

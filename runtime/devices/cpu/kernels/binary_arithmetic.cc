@@ -1,9 +1,11 @@
 // Add, Sub, Mul, the divisions and remainders, Maximum, Minimum and their kin.
+#include <Eigen/Core>
 #include <cmath>
 #include <type_traits>
 
 #include "cpu/kernels/binary.h"
 #include "cpu/kernels/elementwise.h"
+#include "cpu/kernels/register.h"
 
 namespace millrace::cpu {
 namespace {
@@ -140,6 +142,21 @@ struct Xdivy {
   }
 };
 
+// Of half and bfloat16, quotients are rounded to the type before they are made whole.
+template <typename Whole, typename Narrow>
+struct OfNarrow {
+  static float Apply(float a, float b) { return Whole::Apply(static_cast<float>(static_cast<Narrow>(a / b)), 1.0f); }
+};
+template <typename Whole>
+void RegisterWholeDivision(KernelRegistry& registry, const char* op, const BinaryOptions& options) {
+  AddKernel(registry, op, [options](const OpInstance& instance) {
+    BinaryLoops loops = NumericLoops<Whole>();
+    if (instance.inputs[0].dtype == DataType::kHalf) loops.on_float = &LoopOver<OfNarrow<Whole, Eigen::half>, float>;
+    if (instance.inputs[0].dtype == DataType::kBfloat16) loops.on_float = &LoopOver<OfNarrow<Whole, Eigen::bfloat16>, float>;
+    return MakeBinaryKernel(instance, loops, options, instance.inputs[0].shape, instance.inputs[1].shape, instance.outputs[0].shape);
+  });
+}
+
 }  // namespace
 
 BinaryLoops AddLoops() { return NumericLoops<Add>(); }
@@ -158,8 +175,8 @@ void RegisterArithmeticKernels(KernelRegistry& registry) {
   RegisterBinary(registry, "SquaredDifference", NumericLoops<SquaredDifference>());
   const BinaryOptions divides = {.grain = kElementGrain / 4, .check = DivisorCheck::kZero};
   for (const char* op : {"RealDiv", "Div"}) RegisterBinary(registry, op, DivLoops(), divides);
-  RegisterBinary(registry, "TruncateDiv", NumericLoops<TruncateDiv>(), divides);
-  RegisterBinary(registry, "FloorDiv", NumericLoops<FloorDiv>(), divides);
+  RegisterWholeDivision<TruncateDiv>(registry, "TruncateDiv", divides);
+  RegisterWholeDivision<FloorDiv>(registry, "FloorDiv", divides);
   RegisterBinary(registry, "FloorMod", NumericLoops<FloorMod>(), divides);
   for (const char* op : {"Mod", "TruncateMod"}) RegisterBinary(registry, op, NumericLoops<TruncateMod>(), divides);
   RegisterBinary(registry, "DivNoNan", FloatingLoops<DivNoNan>());

@@ -11,11 +11,14 @@ namespace {
 
 namespace ei = Eigen::internal;
 
-// In float over packets, in double by the standard library.
+// In float over packets, in double by the standard library. Odd powers have the sign of x, those of -0 and those that are too large
+// or too small as well.
 struct FloatPow {
   template <typename P>
   static P Apply(const P& x, const P& y) {
-    return ei::generic_pow(x, y);
+    const P half = ei::pmul(y, ei::pset1<P>(0.5f));
+    const P odd = ei::pandnot(ei::pcmp_eq(ei::pfloor(y), y), ei::pcmp_eq(ei::pfloor(half), half));
+    return ei::por(ei::generic_pow(x, y), ei::pand(odd, ei::pand(x, ei::pset1<P>(-0.0f))));
   }
 };
 struct DoublePow {

@@ -11,7 +11,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeCast(const OpInstance& instance) {
   const DataType from = instance.inputs[0].dtype, to = instance.outputs[0].dtype;
   const int64_t elements = instance.inputs[0].shape.num_elements();
   const int64_t from_bytes = DataTypeSize(from), to_bytes = DataTypeSize(to);
-  Conversion conversion = ConversionOf(from, to);
+  const bool truncates = instance.attrs.GetOr<bool>("Truncate", false);
+  const Conversion conversion = truncates ? TruncatingConversionOf(from, to) : ConversionOf(from, to);
   if (!conversion.covered()) {
     return absl::UnimplementedError(absl::StrCat("no CPU kernel of op 'Cast' from ", std::string(DataTypeName(from)),
                                                  " to ", std::string(DataTypeName(to)), " (node '", instance.name,

@@ -132,10 +132,10 @@ MILLRACE_COMPLEX_BINARY(SquaredDifference, Times(a - b, std::conj(a - b)));
 MILLRACE_COMPLEX_BINARY(Pow, std::pow(a, b));
 MILLRACE_COMPLEX_BINARY(Equal, a == b);
 MILLRACE_COMPLEX_BINARY(NotEqual, a != b);
-// (y, dy): derivatives are conjugated, as gradients of real functions of complex numbers are.
-MILLRACE_COMPLEX_BINARY(InverseGrad, -Times(Times(std::conj(a), b), std::conj(a)));  // in this order: a may be huge where b is 0
-MILLRACE_COMPLEX_BINARY(SqrtGrad, b* C(0.5) / std::conj(a));
-MILLRACE_COMPLEX_BINARY(RsqrtGrad, Times(C(-0.5) * b, Times(Times(std::conj(a), std::conj(a)), std::conj(a))));
+// (y, dy): derivatives are conjugated, as gradients of real functions of complex numbers are, and 0 wherever dy is.
+MILLRACE_COMPLEX_BINARY(InverseGrad, b == C(0) ? C(0) : -Times(Times(std::conj(a), b), std::conj(a)));
+MILLRACE_COMPLEX_BINARY(SqrtGrad, b == C(0) ? C(0) : b * C(0.5) / std::conj(a));
+MILLRACE_COMPLEX_BINARY(RsqrtGrad, b == C(0) ? C(0) : Times(C(-0.5) * b, Times(Times(std::conj(a), std::conj(a)), std::conj(a))));
 // These are given y conjugated.
 MILLRACE_COMPLEX_BINARY(TanhGrad, Times(b, C(1) - Times(a, a)));
 MILLRACE_COMPLEX_BINARY(SigmoidGrad, Times(Times(b, a), C(1) - a));
@@ -166,6 +166,14 @@ std::unique_ptr<Kernel> ComplexCast(int64_t n) {
   });
 }
 
+// complex128 to complex64, part by part.
+std::unique_ptr<Kernel> MakeTruncation(int64_t n) {
+  return MakeKernel([n, conversion = TruncatingConversionOf(DataType::kDouble, DataType::kFloat)](const KernelContext& context) {
+    conversion.first(context.input<char>(0), context.output<char>(0), 2 * n);
+    return absl::OkStatus();
+  });
+}
+
 Made MakeCastFrom(const OpInstance& node, DataType part, const Conversion& conversion, bool to_complex) {
   const int64_t n = node.outputs[0].shape.num_elements(), part_bytes = DataTypeSize(part);
   const int64_t from_bytes = DataTypeSize(node.inputs[0].dtype), to_bytes = DataTypeSize(node.outputs[0].dtype);
@@ -191,7 +199,9 @@ Made MakeCastFrom(const OpInstance& node, DataType part, const Conversion& conve
 Made MakeCast(const OpInstance& node) {
   const DataType from = node.inputs[0].dtype, to = node.outputs[0].dtype;
   const int64_t n = node.outputs[0].shape.num_elements();
+  const bool truncates = node.attrs.GetOr<bool>("Truncate", false);
   if (IsComplex(from) && IsComplex(to)) {
+    if (truncates && to == DataType::kComplex64 && from != to) return MakeTruncation(n);
     return DispatchComplex(node, from, [&](auto from_tag) {
       return DispatchComplex(node, to, [&](auto to_tag) -> std::unique_ptr<Kernel> {
         return ComplexCast<typename decltype(from_tag)::type, typename decltype(to_tag)::type>(n);
@@ -200,7 +210,8 @@ Made MakeCast(const OpInstance& node) {
   }
   const DataType whole = IsComplex(to) ? to : from;
   const DataType part = whole == DataType::kComplex64 ? DataType::kFloat : DataType::kDouble;
-  const Conversion conversion = IsComplex(to) ? ConversionOf(from, part) : ConversionOf(part, to);
+  const auto conversion_of = truncates && to != DataType::kBfloat16 ? TruncatingConversionOf : ConversionOf;
+  const Conversion conversion = IsComplex(to) ? conversion_of(from, part) : conversion_of(part, to);
   if (!conversion.covered()) return UnsupportedType(node, IsComplex(to) ? from : to);
   return MakeCastFrom(node, part, conversion, IsComplex(to));
 }

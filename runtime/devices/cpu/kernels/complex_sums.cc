@@ -74,7 +74,7 @@ void Reduce(const KernelContext& context, const std::vector<int64_t>& strides) {
   }
   const double count = static_cast<double>(elements) / static_cast<double>(std::max<int64_t>(results, 1));
   for (int64_t i = 0; i < results; ++i) {
-    if (kTotal == Total::kMean) sums[i] /= count;
+    if (kTotal == Total::kMean && elements > 0) sums[i] /= count;  // of nothing it is 0, other than of real numbers
     if (kTotal == Total::kNorm) sums[i] = std::sqrt(sums[i].real());
     context.output<C>(0)[i] = C(sums[i]);
   }

@@ -2,6 +2,7 @@
 
 #include <Eigen/Core>
 #include <bit>
+#include <limits>
 #include <type_traits>
 
 #ifdef __F16C__
@@ -86,6 +87,19 @@ void FloatToBfloat16(const void* from, void* to, int64_t n) {
     const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
     const uint32_t nan = ((bits >> 16) & 0x8000) | 0x7fc0;
     out[i] = static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded);
+  }
+}
+
+// Clears the last kBits bits of numbers; those of a NaN stay, which might be all that it has. What is left is no finer than To.
+template <typename From, typename Bits, int kBits, typename To>
+void Truncate(const void* from, void* to, int64_t n) {
+  constexpr Bits kInfinity = std::bit_cast<Bits>(std::numeric_limits<From>::infinity());
+  const From* in = static_cast<const From*>(from);
+  To* out = static_cast<To*>(to);
+  for (int64_t i = 0; i < n; ++i) {
+    const Bits bits = std::bit_cast<Bits>(in[i]), rest = (Bits{1} << kBits) - 1;
+    const bool nan = bits << 1 > kInfinity << 1;  // not by comparing the number with itself, which g++ 12 makes wrong code of here
+    out[i] = static_cast<To>(std::bit_cast<From>(nan ? bits : bits & ~rest));
   }
 }
 
@@ -220,6 +234,14 @@ Conversion ConversionOf(DataType from, DataType to) {
   ConvertFn first = Direct(from, middle), second = Direct(middle, to);
   if (first == nullptr || second == nullptr) return {};
   return {first, second};
+}
+
+Conversion TruncatingConversionOf(DataType from, DataType to) {
+  if (from == DataType::kFloat && to == DataType::kHalf) return {&Truncate<float, uint32_t, 13, float>, &FloatToHalf};
+  if (from == DataType::kFloat && to == DataType::kBfloat16) return {&Truncate<float, uint32_t, 16, float>, &FloatToBfloat16};
+  if (from == DataType::kDouble && to == DataType::kFloat) return {&Truncate<double, uint64_t, 29, float>};
+  if (from == DataType::kDouble && to == DataType::kHalf) return {&Truncate<double, uint64_t, 42, float>, &FloatToHalf};
+  return ConversionOf(from, to);
 }
 
 }  // namespace millrace::cpu

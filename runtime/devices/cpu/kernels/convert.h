@@ -46,6 +46,9 @@ struct Conversion {
   }
 };
 Conversion ConversionOf(DataType from, DataType to);
+// The same with Truncate: of float and double, the bits of the fraction that the narrower floating type has not are cleared first.
+// TensorFlow rounds double to bfloat16 all the same.
+Conversion TruncatingConversionOf(DataType from, DataType to);
 
 }  // namespace millrace::cpu
 

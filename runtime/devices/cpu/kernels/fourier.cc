@@ -168,7 +168,11 @@ class RealLines {
                       LaneMover<T>::LoadReal(from, in_step, count, n_, a);
                     }
                     Lanes* done = fourier_.whole().template Run<true>(a, b);
-                    if (even_) Split(done);
+                    if (even_) {
+                      Split(done);
+                    } else {
+                      done[0].im = typename Lanes::Vector{};  // a sum of real numbers
+                    }
                     LaneMover<T>::Store(done, T(1), out + first * 2 * half, 2 * half, 2, count, half);
                   });
   }

@@ -2,13 +2,18 @@
 // what a line gives does not depend on its neighbours.
 //
 // Stockham's self-sorting transform (Cochran et al., "What is the fast Fourier transform?", 1967) in mixed radix: a pass
-// for each prime factor of the length, of which two and two make a four, from one buffer to the other.
+// for each prime factor of the length, of which two and two make a four, from one buffer to the other. A length with a large
+// prime factor is a convolution with a chirp (Bluestein, "A linear filtering approach to the computation of discrete Fourier
+// transform", 1970), by transforms of a power of two.
 #ifndef MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_FOURIER_LANES_H_
 #define MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_FOURIER_LANES_H_
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <complex>
 #include <cstdint>
+#include <memory>
 #include <numbers>
 #include <utility>
 #include <vector>
@@ -43,18 +48,24 @@ class LaneFourier {
   static constexpr int kLanes = kGemmLanes<T>;
 
   // Requires length >= 1. The roots of unity are computed once, in double.
-  explicit LaneFourier(int64_t length) : length_(length), roots_(length) {
-    for (int64_t k = 0; k < length; ++k) roots_[k] = std::complex<T>(Root(k, length));
+  explicit LaneFourier(int64_t length) : length_(length), room_(length) {
     int64_t rest = length;
     const auto take = [&](int64_t radix) {
       for (; rest % radix == 0; rest /= radix) radices_.push_back(radix);
     };
     take(4);
-    for (int64_t radix = 2; radix * radix <= rest; ++radix) take(radix);
-    if (rest > 1) radices_.push_back(rest);
+    for (int64_t radix = 2; radix <= kLargestRadix; ++radix) take(radix);
+    if (rest > 1) {
+      MakeConvolution();
+      return;
+    }
+    roots_.resize(length);
+    for (int64_t k = 0; k < length; ++k) roots_[k] = std::complex<T>(Root(k, length));
   }
 
   int64_t length() const { return length_; }
+  // Elements of either buffer of Run.
+  int64_t room() const { return room_; }
   // exp(-2 pi i k / n)
   static std::complex<double> Root(int64_t k, int64_t n) {
     const double angle = -2 * std::numbers::pi * static_cast<double>(k) / static_cast<double>(n);
@@ -64,6 +75,7 @@ class LaneFourier {
   // Transforms `length` elements at `a`, unscaled; gives where the result is, `a` or `b`, which both are overwritten.
   template <bool kForward>
   Lanes* Run(Lanes* a, Lanes* b) const {
+    if (convolution_ != nullptr) return Convolve<kForward>(a, b);
     int64_t n = length_, stride = 1;
     for (const int64_t radix : radices_) {
       switch (radix) {
@@ -81,6 +93,64 @@ class LaneFourier {
   }
 
  private:
+  static constexpr int64_t kLargestRadix = 61;
+
+  // With jk = (j^2 + k^2 - (k - j)^2) / 2, number k is chirp[k] times the sum of x[j] chirp[j] over the chirp's number k - j.
+  struct Convolution {
+    LaneFourier fourier;
+    std::vector<std::complex<T>> chirp;   // exp(-pi i k^2 / n)
+    std::vector<std::complex<T>> filter;  // the transform of 1 / chirp, to both sides, over its length
+  };
+
+  void MakeConvolution() {
+    room_ = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(2 * length_ - 1)));
+    std::vector<std::complex<double>> around(room_);
+    std::vector<std::complex<T>> chirp(length_), filter(room_);
+    for (int64_t k = 0; k < length_; ++k) {
+      const std::complex<double> root = Root(k * k % (2 * length_), 2 * length_);
+      chirp[k] = std::complex<T>(root);
+      around[k] = around[k == 0 ? 0 : room_ - k] = std::conj(root);
+    }
+    TransformOnce(around);
+    for (int64_t k = 0; k < room_; ++k) filter[k] = std::complex<T>(around[k] / static_cast<double>(room_));
+    convolution_ = std::make_shared<const Convolution>(Convolution{LaneFourier(room_), std::move(chirp), std::move(filter)});
+  }
+
+  // In place, of a power of two, in double.
+  static void TransformOnce(std::vector<std::complex<double>>& x) {
+    const int64_t n = static_cast<int64_t>(x.size());
+    for (int64_t i = 0, reversed = 0; i < n; ++i) {
+      if (i < reversed) std::swap(x[i], x[reversed]);
+      int64_t bit = n / 2;
+      for (; (reversed & bit) != 0; bit /= 2) reversed ^= bit;
+      reversed ^= bit;
+    }
+    for (int64_t half = 1; half < n; half *= 2) {
+      for (int64_t k = 0; k < half; ++k) {
+        const std::complex<double> root = Root(k, 2 * half);
+        for (int64_t i = k; i < n; i += 2 * half) {
+          const std::complex<double> even = x[i], odd = x[i + half] * root;
+          x[i] = even + odd;
+          x[i + half] = even - odd;
+        }
+      }
+    }
+  }
+
+  // The way back has all factors conjugated: the filter is its own mirror image.
+  template <bool kForward>
+  Lanes* Convolve(Lanes* a, Lanes* b) const {
+    const auto factor = [](std::complex<T> w) { return kForward ? w : std::conj(w); };
+    const Convolution& by = *convolution_;
+    for (int64_t k = 0; k < length_; ++k) a[k] = a[k] * factor(by.chirp[k]);
+    std::fill(a + length_, a + room_, Lanes{});
+    Lanes* spectrum = by.fourier.template Run<true>(a, b);
+    for (int64_t k = 0; k < room_; ++k) spectrum[k] = spectrum[k] * factor(by.filter[k]);
+    Lanes* result = by.fourier.template Run<false>(spectrum, spectrum == a ? b : a);
+    for (int64_t k = 0; k < length_; ++k) result[k] = result[k] * factor(by.chirp[k]);
+    return result;
+  }
+
   template <bool kForward>
   std::complex<T> RootAt(int64_t k) const {
     return kForward ? roots_[k] : std::conj(roots_[k]);
@@ -153,7 +223,7 @@ class LaneFourier {
       y[4] = m1 - t1;
     });
   }
-  // A prime factor above five, by the definition.
+  // A prime factor above five, up to kLargestRadix, by the definition.
   template <bool kForward>
   void PassOf(int64_t radix, int64_t n, int64_t stride, const Lanes* in, Lanes* out) const {
     const int64_t m = n / radix, step = length_ / radix;
@@ -172,9 +242,10 @@ class LaneFourier {
     }
   }
 
-  int64_t length_;
+  int64_t length_, room_;
   std::vector<std::complex<T>> roots_;
   std::vector<int64_t> radices_;
+  std::shared_ptr<const Convolution> convolution_;  // of a length with a larger prime factor
 };
 
 }  // namespace millrace::cpu

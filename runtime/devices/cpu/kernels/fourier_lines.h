@@ -122,18 +122,20 @@ class LineFourier {
       if (length % d == 0) rows = d;
     }
     in_parts_ = by_line && rows >= 8 && (length > kLongest || count < kLanes);
-    const int64_t longest = in_parts_ ? length / rows : length + 1;
-    shard_bytes_ = 2 * longest * static_cast<int64_t>(sizeof(Lanes));
-    const int64_t most = std::clamp<int64_t>(kMostScratch / shard_bytes_, 1, kMaxShards);
+    int64_t longest = 0;
     if (in_parts_) {
       columns_of_.emplace(rows);
-      rows_of_.emplace(longest);
+      rows_of_.emplace(length / rows);
+      longest = std::max(columns_of_->room(), rows_of_->room());
       turns_.resize(length);
       for (int64_t k = 0; k < length; ++k) turns_[k] = std::complex<T>(LaneFourier<T>::Root(k, length));
-      groups = (longest + kLanes - 1) / kLanes;
+      groups = (length / rows + kLanes - 1) / kLanes;
     } else {
       whole_ = LaneFourier<T>(length);
+      longest = std::max(whole_.room(), length + 1);
     }
+    shard_bytes_ = 2 * longest * static_cast<int64_t>(sizeof(Lanes));
+    const int64_t most = std::clamp<int64_t>(kMostScratch / shard_bytes_, 1, kMaxShards);
     shards_ = NumShards(groups, std::max<int64_t>(kElementGrain / 2 / (kLanes * longest), 1), most);
   }
 
@@ -141,7 +143,7 @@ class LineFourier {
   bool in_parts() const { return in_parts_; }
   const LaneFourier<T>& whole() const { return whole_; }
   int64_t shards() const { return shards_; }
-  // Of the two buffers of a shard, each of length() + 1 elements unless in parts.
+  // Of the two buffers of a shard, each of length() + 1 elements at least unless in parts.
   int64_t shard_bytes() const { return shard_bytes_; }
   int64_t scratch_bytes() const {
     return shards_ * shard_bytes_ + (in_parts_ ? 2 * length_ * static_cast<int64_t>(sizeof(T)) : 0);

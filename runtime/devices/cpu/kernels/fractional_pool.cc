@@ -64,8 +64,8 @@ std::vector<int64_t> ShuffledSizes(int64_t in, int64_t out, Words words) {
 // First element of each window, and the end.
 void Places(const KernelContext& context, int64_t in, int output, bool pseudo_random, uint64_t used_before) {
   const int64_t out = context.output_type(output).shape.dim(0) - 1;
-  std::vector<int64_t> sizes(out, in / std::max<int64_t>(out, 1));
-  if (out > 0 && in % out != 0) {
+  std::vector<int64_t> sizes;
+  if (out > 0) {
     const AttrMap& attrs = context.instance->attrs;
     Philox philox;
     if (attrs.GetOr<bool>("deterministic", false)) {
@@ -81,9 +81,9 @@ void Places(const KernelContext& context, int64_t in, int output, bool pseudo_ra
   std::partial_sum(sizes.begin(), sizes.end(), places + 1);
 }
 
-// Samples that TensorFlow reserves for a row of windows.
-uint64_t SamplesFor(int64_t in, int64_t out, bool pseudo_random) {
-  if (out == 0 || in % out == 0) return 0;
+// Samples that TensorFlow reserves for a row of windows, of one size too.
+uint64_t SamplesFor(int64_t out, bool pseudo_random) {
+  if (out == 0) return 0;
   const uint64_t words = pseudo_random ? 2 : static_cast<uint64_t>(out);
   return (words + Philox::kWords - 1) / Philox::kWords;
 }
@@ -134,7 +134,7 @@ absl::Status Pool(const KernelContext& context) {
   const Shape &in = context.input_type(0).shape, &out = context.output_type(0).shape;
   const bool pseudo_random = context.instance->attrs.GetOr<bool>("pseudo_random", false);
   Places(context, in.dim(1), 1, pseudo_random, 0);
-  Places(context, in.dim(2), 2, pseudo_random, SamplesFor(in.dim(1), out.dim(1), pseudo_random));
+  Places(context, in.dim(2), 2, pseudo_random, SamplesFor(out.dim(1), pseudo_random));
   const Windows windows = WindowsOf(in, out, context.output<int64_t>(1), context.output<int64_t>(2), *context.instance);
   const T* from = context.input<T>(0);
   T* to = context.output<T>(0);

@@ -79,19 +79,26 @@ KernelOr MakeGatherNd(const OpInstance& instance) {
   const int64_t element = DataTypeSize(instance.outputs[0].dtype);
   if (element == 0) return UnsupportedType(instance, instance.outputs[0].dtype);
   const NdLayout layout = MakeNdLayout(instance.inputs[0].shape, instance.inputs[1].shape, element);
+  const bool skips_bad = instance.attrs.GetOr<std::string>("bad_indices_policy", "") == "IGNORE";
   return DispatchAnyIndex(instance, 1, [&](auto tag) -> KernelOr {
     using Index = typename decltype(tag)::type;
-    return MakeKernel([layout](const KernelContext& context) -> absl::Status {
+    return MakeKernel([layout, skips_bad](const KernelContext& context) -> absl::Status {
       const Index* indices = context.input<Index>(1);
-      MR_RETURN_IF_ERROR(CheckNdIndices(layout, indices, context.input_type(1).shape, context.input_type(0).shape));
+      if (!skips_bad) {
+        MR_RETURN_IF_ERROR(CheckNdIndices(layout, indices, context.input_type(1).shape, context.input_type(0).shape));
+      }
       if (layout.slice_bytes == 0) return absl::OkStatus();
       const char* params = context.input<char>(0);
       char* out = context.output<char>(0);
       ParallelRange(context, layout.rows, std::max<int64_t>(kElementGrain * 4 / layout.slice_bytes, 1),
                     [&](int64_t begin, int64_t end) {
                       for (int64_t r = begin; r < end; ++r) {
-                        CopyRow(out + r * layout.slice_bytes, params + layout.Row(indices, r) * layout.slice_bytes,
-                                layout.slice_bytes);
+                        char* to = out + r * layout.slice_bytes;
+                        if (skips_bad && !layout.Inside(indices, r)) {
+                          std::memset(to, 0, layout.slice_bytes);
+                        } else {
+                          CopyRow(to, params + layout.Row(indices, r) * layout.slice_bytes, layout.slice_bytes);
+                        }
                       }
                     });
       return absl::OkStatus();
@@ -156,7 +163,11 @@ KernelOr MakeDynamicStitch(const OpInstance& instance) {
       const auto* indices = static_cast<const int32_t*>(reader.data(i));
       const int64_t entries = context.input_type(i).shape.num_elements();
       for (int64_t k = 0; k < entries; ++k) {
-        if (indices[k] < 0 || indices[k] >= planned.dim(0)) {
+        if (indices[k] >= planned.dim(0)) {
+          return absl::UnimplementedError(absl::StrCat("indices[", i, "] holds ", indices[k], ", which leaves gaps: they are not covered where indices are ",
+                                                       "known only when running, its output was planned with at most ", planned.dim(0), " rows"));
+        }
+        if (indices[k] < 0) {
           return absl::InvalidArgumentError(absl::StrCat("indices[", i, "] holds ", indices[k], ", which is not in [0, ",
                                                          planned.dim(0), ")"));
         }

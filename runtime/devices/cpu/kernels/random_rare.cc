@@ -103,7 +103,8 @@ KernelOr MakeBinomial(const OpInstance& node) {
         }
         for (int64_t i = 0; i < elements; ++i) {
           const T count = context.input<T>(kCounts)[counts[i / samples]], p = context.input<T>(kCounts + 1)[probs[i / samples]];
-          const double drawn = BinomialDraw(static_cast<double>(count), static_cast<double>(p), static_cast<double>(T(1) - p), philox, i);
+          const auto round = [](double value) { return static_cast<double>(static_cast<T>(value)); };
+          const double drawn = BinomialDraw(static_cast<double>(count), static_cast<double>(p), round, philox, i);
           context.output<Out>(0)[i % samples * parameters + i / samples] = static_cast<Out>(drawn);
         }
         return absl::OkStatus();

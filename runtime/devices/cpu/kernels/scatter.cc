@@ -17,15 +17,18 @@ struct ScatterForm {
   Combine combine;
   int indices, updates;
   enum class Target { kZeros, kCopyOfInput, kVariable } target;
+  bool skips_bad = false;  // rows of indices that name no slice are left out
 };
 
-// The slice that every index row names, into scratch; checked before anything is written.
+// The slice that every index row names, into scratch, -1 for one that is left out; checked before anything is written.
 template <typename Index>
-absl::Status ResolveTargets(const KernelContext& context, const NdLayout& layout, int input, const Shape& sliced,
+absl::Status ResolveTargets(const KernelContext& context, const NdLayout& layout, const ScatterForm& form, const Shape& sliced,
                             int64_t* targets) {
-  const Index* indices = context.input<Index>(input);
-  MR_RETURN_IF_ERROR(CheckNdIndices(layout, indices, context.input_type(input).shape, sliced));
-  for (int64_t r = 0; r < layout.rows; ++r) targets[r] = layout.Row(indices, r);
+  const Index* indices = context.input<Index>(form.indices);
+  if (!form.skips_bad) {
+    MR_RETURN_IF_ERROR(CheckNdIndices(layout, indices, context.input_type(form.indices).shape, sliced));
+  }
+  for (int64_t r = 0; r < layout.rows; ++r) targets[r] = !form.skips_bad || layout.Inside(indices, r) ? layout.Row(indices, r) : -1;
   return absl::OkStatus();
 }
 
@@ -41,7 +44,7 @@ KernelOr MakeScatterOf(const OpInstance& instance, const ScatterForm& form, int6
     using Index = typename decltype(tag)::type;
     auto run = [layout, form, sliced, elements](const KernelContext& context) -> absl::Status {
       auto* targets = static_cast<int64_t*>(context.scratch);
-      MR_RETURN_IF_ERROR(ResolveTargets<Index>(context, layout, form.indices, sliced, targets));
+      MR_RETURN_IF_ERROR(ResolveTargets<Index>(context, layout, form, sliced, targets));
       T* out = form.target == ScatterForm::Target::kVariable ? context.variable<T>(0) : context.output<T>(0);
       const int64_t bytes = elements * static_cast<int64_t>(sizeof(T));
       if (form.target == ScatterForm::Target::kZeros) FillZero(context, out, bytes);
@@ -56,8 +59,7 @@ KernelOr MakeScatterOf(const OpInstance& instance, const ScatterForm& form, int6
 }
 
 KernelOr MakeScatter(const OpInstance& instance, ScatterForm form) {
-  const std::string policy = instance.attrs.GetOr<std::string>("bad_indices_policy", "");
-  if (policy == "IGNORE") return absl::UnimplementedError("bad_indices_policy IGNORE is not covered");
+  form.skips_bad = instance.attrs.GetOr<std::string>("bad_indices_policy", "") == "IGNORE";
   const DataType dtype = instance.inputs[form.updates].dtype;
   if (dtype == DataType::kBool) {  // adding is or, which is the greater byte
     if (form.combine == Combine::kAdd) form.combine = Combine::kMax;

@@ -131,8 +131,12 @@ struct SortedForm {
   int64_t parts = 1;  // that every element has
 };
 
-absl::Status CheckSorted(absl::Span<const int64_t> ids, int64_t limit) {
+absl::Status CheckSorted(absl::Span<const int64_t> ids, int64_t limit, bool fixed_rows) {
   if (!std::is_sorted(ids.begin(), ids.end())) return absl::InvalidArgumentError("segment ids are not increasing");
+  if (!fixed_rows && !ids.empty() && ids.front() >= 0 && ids.back() >= limit) {
+    return absl::UnimplementedError(absl::StrCat("segment id ", ids.back(), " leaves gaps, which are not covered where ids are known only when running: ",
+                                                 "its output was planned with at most ", limit, " rows"));
+  }
   if (!ids.empty() && (ids.front() < 0 || ids.back() >= limit)) {
     return absl::InvalidArgumentError(absl::StrCat("Segment id ", ids.front() < 0 ? ids.front() : ids.back(),
                                                    " out of range [0, ", limit, ")"));
@@ -175,7 +179,7 @@ absl::Status RunSorted(const KernelContext& context, const SortedForm& form) {
   const Shape &data = context.input_type(0).shape, &planned = context.output_type(0).shape;
   const int64_t width = RowWidth(data, 1) * form.parts;
   MR_ASSIGN_OR_RETURN(const Ints ids, reader.ints(form.sparse ? 2 : 1));
-  MR_RETURN_IF_ERROR(CheckSorted(ids, planned.dim(0)));
+  MR_RETURN_IF_ERROR(CheckSorted(ids, planned.dim(0), form.fixed_rows));
   Ints indices;
   if (form.sparse) {
     MR_ASSIGN_OR_RETURN(indices, reader.ints(1));

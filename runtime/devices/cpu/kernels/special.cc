@@ -74,7 +74,24 @@ struct Zeta {
     constexpr T kInfinity = std::numeric_limits<T>::infinity();
     if (q == kInfinity && x > T{1}) return T{0};
     if (x == kInfinity && q >= T{1}) return q > T{1} ? T{0} : T{1};
-    return numext::zeta(x, q);
+    const T value = numext::zeta(x, q);
+    // What is behind the first terms follows from the last of them; of a 0 the formula makes NaN.
+    if (value == value || !(x > T{1} && q > T{0}) || numext::pow(q + kTerms, -x) != T{0}) return value;
+    T sum = 0;
+    for (int term = 0; term < kTerms; ++term) sum += numext::pow(q + static_cast<T>(term), -x);
+    return sum;
+  }
+
+ private:
+  static constexpr int kTerms = 9;
+};
+// NaN where Zeta is not, for the same reason.
+struct Polygamma {
+  template <typename T>
+  static T Apply(T n, T x) {
+    const T value = numext::polygamma(n, x);
+    if (value == value || !(n >= T{1} && x > T{0}) || n != numext::floor(n)) return value;
+    return numext::pow(T{-1}, n + 1) * numext::exp(numext::lgamma(n + 1)) * Zeta::Apply(n + 1, x);
   }
 };
 
@@ -82,7 +99,6 @@ MILLRACE_BINARY(Igamma, numext::igamma);
 MILLRACE_BINARY(Igammac, numext::igammac);
 MILLRACE_BINARY(IgammaGradA, numext::igamma_der_a);
 MILLRACE_BINARY(RandomGammaGrad, numext::gamma_sample_der_alpha);
-MILLRACE_BINARY(Polygamma, numext::polygamma);
 
 }  // namespace
 

@@ -12,6 +12,7 @@
 #include "graph/sip_hash.h"
 #include "graph/string_pieces.h"
 #include "graph/table.h"
+#include "graph/unicode.h"
 
 namespace millrace::cpu {
 namespace {
@@ -78,8 +79,11 @@ KernelOr MakeHash(const OpInstance& instance) {
 }
 
 KernelOr MakeLength(const OpInstance& instance) {
-  if (instance.attrs.GetOr<std::string>("unit", "BYTE") != "BYTE") return absl::UnimplementedError("lengths in other units than BYTE");
-  return MakeOfStrings<int32_t>(instance, [](const std::string& text) { return static_cast<int32_t>(text.size()); });
+  const std::string unit = instance.attrs.GetOr<std::string>("unit", "BYTE");
+  if (unit != "BYTE" && unit != "UTF8_CHAR") return absl::InvalidArgumentError(absl::StrCat("lengths in ", unit, ", expected BYTE or UTF8_CHAR"));
+  return MakeOfStrings<int32_t>(instance, [bytes = unit == "BYTE"](const std::string& text) {
+    return static_cast<int32_t>(bytes ? static_cast<int64_t>(text.size()) : std::count_if(text.begin(), text.end(), BeginsCharacter));
+  });
 }
 
 template <typename T, typename Parse>

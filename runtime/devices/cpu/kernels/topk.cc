@@ -1,8 +1,10 @@
 // TopK, LowerBound and UpperBound, ExtractImagePatches and ExtractVolumePatches.
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "cpu/kernels/indices.h"
 #include "cpu/kernels/register.h"
 #include "cpu/kernels/values.h"
@@ -40,6 +42,10 @@ KernelOr MakeTopK(const OpInstance& instance) {
     using T = typename decltype(value)::type;
     const auto make = [&](auto index) -> KernelOr {
       using Index = typename decltype(index)::type;
+      if (size > std::numeric_limits<Index>::max()) {
+        return absl::InvalidArgumentError(absl::StrCat("node '", instance.name, "' (op '", instance.op, "'): the last dimension of the input must be <= ",
+                                                       std::numeric_limits<Index>::max(), ", got ", size));
+      }
       return MakeKernel([size, k, sorts](const KernelContext& context) {
         if (k == 0) return absl::OkStatus();
         const int64_t rows = context.output_type(0).shape.num_elements() / k;

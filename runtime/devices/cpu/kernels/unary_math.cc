@@ -42,7 +42,10 @@ struct Log {
 struct Expm1 {
   template <typename P>
   static P Apply(const P& x) {
-    return ei::generic_expm1(x);
+    if constexpr (std::is_same_v<typename ei::unpacket_traits<P>::type, double>)
+      return ei::generic_expm1(x);
+    else  // far up, where the 1 is less than rounding, by what reaches the largest power
+      return ei::pselect(ei::pcmp_lt(ei::pset1<P>(88.0f), x), FloatExp::Apply(x), ei::generic_expm1(x));
   }
 };
 struct Log1p {

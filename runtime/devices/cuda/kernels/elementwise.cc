@@ -182,10 +182,11 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeClip(DeviceServices& services, const
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeCast(DeviceServices& services, const OpInstance& instance) {
+  if (instance.attrs.GetOr<bool>("Truncate", false)) return Refused(instance, "a cast that truncates");
   if (IsComplex(instance.inputs[0].dtype) || IsComplex(instance.outputs[0].dtype)) return MakeComplexCast(services, instance);
   MR_ASSIGN_OR_RETURN(const Type from, TypeOf(instance, instance.inputs[0].dtype));
   MR_ASSIGN_OR_RETURN(const Type to, TypeOf(instance, instance.outputs[0].dtype));
-  if (to == Type::kUint8 || instance.attrs.GetOr<bool>("Truncate", false)) return Refused(instance, "this pair of types");
+  if (to == Type::kUint8) return Refused(instance, "this pair of types");
   const int64_t n = instance.outputs[0].shape.num_elements();
   return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) {
     LaunchCast(queue, from, to, context.inputs[0], context.outputs[0], n);

@@ -41,6 +41,7 @@ namespace {
 using KernelOr = absl::StatusOr<std::unique_ptr<Kernel>>;
 
 KernelOr MakeGatherNd(DeviceServices& services, const OpInstance& instance) {
+  if (instance.attrs.GetOr<std::string>("bad_indices_policy", "") == "IGNORE") return Refused(instance, "bad indices");
   MR_ASSIGN_OR_RETURN(const int bytes, ElementBytes(instance, instance.outputs[0].dtype));
   if (instance.attrs.GetOr<int64_t>("batch_dims", 0) != 0) return Refused(instance, "batch dimensions");
   MR_ASSIGN_OR_RETURN(const Rows rows, RowsOf(instance, instance.inputs[0].shape, 1, /*nd=*/true));

@@ -65,9 +65,9 @@ MR_DEVICE Complex<T> BinaryOf(ComplexBinary op, Complex<T> a, Complex<T> b) {
     case ComplexBinary::kDivNoNan: return IsZero(b) ? zero : a / b;
     case ComplexBinary::kMulNoNan: return IsZero(b) ? zero : a * b;
     case ComplexBinary::kSquaredDifference: return (a - b) * Conjugate(a - b);
-    case ComplexBinary::kReciprocalGrad: return -((conjugate * b) * conjugate);  // in this order: a may be huge where b is 0
-    case ComplexBinary::kSqrtGrad: return TimesReal(b, T(0.5)) / conjugate;
-    case ComplexBinary::kRsqrtGrad: return TimesReal(b, T(-0.5)) * ((conjugate * conjugate) * conjugate);
+    case ComplexBinary::kReciprocalGrad: return IsZero(b) ? zero : -((conjugate * b) * conjugate);
+    case ComplexBinary::kSqrtGrad: return IsZero(b) ? zero : TimesReal(b, T(0.5)) / conjugate;
+    case ComplexBinary::kRsqrtGrad: return IsZero(b) ? zero : TimesReal(b, T(-0.5)) * ((conjugate * conjugate) * conjugate);
     case ComplexBinary::kTanhGrad: return b * (one - a * a);
     case ComplexBinary::kSigmoidGrad: return (b * a) * (one - a);
   }
@@ -139,7 +139,7 @@ struct ReduceRule {
   MR_DEVICE Complex<double> Identity() const { return {op == ReduceOp::kProd ? 1.0 : 0.0, 0.0}; }
   MR_DEVICE Complex<double> Combine(Complex<double> a, Complex<double> b) const { return op == ReduceOp::kProd ? a * b : a + b; }
   MR_DEVICE void Store(int64_t row, Complex<double> sum) const {
-    if (op == ReduceOp::kMean) sum = {sum.re / terms, sum.im / terms};
+    if (op == ReduceOp::kMean && terms > 0) sum = {sum.re / terms, sum.im / terms};
     y[row] = {static_cast<T>(sum.re), static_cast<T>(sum.im)};
   }
 };

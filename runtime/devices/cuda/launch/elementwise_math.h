@@ -134,9 +134,10 @@ MR_DEVICE W FloatBinary(BinaryOp op, W a, W b, W alpha) {
     case BinaryOp::kLeakyReluGrad: return b > W(0) ? a : a * alpha;
     case BinaryOp::kTanhGrad: return b * (W(1) - a * a);
     case BinaryOp::kSigmoidGrad: return b * a * (W(1) - a);
-    case BinaryOp::kSqrtGrad: return b * W(0.5) / a;
-    case BinaryOp::kRsqrtGrad: return W(-0.5) * b * (a * a) * a;
-    case BinaryOp::kReciprocalGrad: return -b * a * a;
+    // These are 0 wherever the incoming one is.
+    case BinaryOp::kSqrtGrad: return b == W(0) ? W(0) : b * W(0.5) / a;
+    case BinaryOp::kRsqrtGrad: return b == W(0) ? W(0) : W(-0.5) * b * (a * a) * a;
+    case BinaryOp::kReciprocalGrad: return b == W(0) ? W(0) : -b * a * a;
     case BinaryOp::kSoftplusGrad: return a / (exp(-b) + W(1));
     case BinaryOp::kSoftsignGrad: {
       const W d = W(1) + (b < W(0) ? -b : b);

@@ -44,11 +44,12 @@ MR_DEVICE T DivideIntegers(DivisionOp op, T a, T b) {
   }
   return remainder != 0 && Negative(remainder) != Negative(b) ? static_cast<T>(remainder + b) : remainder;
 }
-template <typename W>
+// A quotient is rounded to T before it is made whole.
+template <typename T, typename W>
 MR_DEVICE W DivideFloats(DivisionOp op, W a, W b) {
   switch (op) {
-    case DivisionOp::kTruncate: return trunc(a / b);
-    case DivisionOp::kFloor: return floor(a / b);
+    case DivisionOp::kTruncate: return trunc(Widen(Wide<T>::Narrow(a / b)));
+    case DivisionOp::kFloor: return floor(Widen(Wide<T>::Narrow(a / b)));
     case DivisionOp::kRemainder: return fmod(a, b);
     case DivisionOp::kFloorRemainder: break;
   }
@@ -83,7 +84,7 @@ struct FloatDivisionBody {
   MR_DEVICE T operator()(int64_t i) const {
     int64_t at[3];
     index.Offsets(i, at);
-    return Wide<T>::Narrow(DivideFloats(op, Widen(a[at[0]]), Widen(b[at[1]])));
+    return Wide<T>::Narrow(DivideFloats<T>(op, Widen(a[at[0]]), Widen(b[at[1]])));
   }
 };
 

@@ -41,15 +41,17 @@ MR_DEVICE inline void SetNumber(Type type, double value, void* data, int64_t i) 
   }
 }
 
-// 1 - p, rounded as the type of p is.
-MR_DEVICE inline double OneMinus(Type type, double p) {
-  switch (type) {
-    case Type::kFloat: return static_cast<double>(1.0f - static_cast<float>(p));
-    case Type::kHalf: return static_cast<double>(Widen(NarrowHalf(1.0f - static_cast<float>(p))));
-    case Type::kBfloat16: return static_cast<double>(Widen(NarrowBfloat16(1.0f - static_cast<float>(p))));
-    default: return 1 - p;
+struct RoundAs {
+  Type type;
+  MR_DEVICE double operator()(double value) const {
+    switch (type) {
+      case Type::kFloat: return static_cast<double>(static_cast<float>(value));
+      case Type::kHalf: return static_cast<double>(Widen(NarrowHalf(static_cast<float>(value))));
+      case Type::kBfloat16: return static_cast<double>(Widen(NarrowBfloat16(static_cast<float>(value))));
+      default: return value;
+    }
   }
-}
+};
 
 struct CheckAlgorithmBody {
   Queue queue;
@@ -99,7 +101,7 @@ struct BinomialBody {
     int64_t at[ParameterSets::kMost];
     index.Offsets(set, at);
     const double count = NumberAt(from, counts, at[0]), p = NumberAt(from, probabilities, at[1]);
-    SetNumber(to, BinomialDraw(count, p, OneMinus(from, p), StreamOf(source), set * samples + sample), y, i);
+    SetNumber(to, BinomialDraw(count, p, RoundAs{from}, StreamOf(source), set * samples + sample), y, i);
   }
 };
 
