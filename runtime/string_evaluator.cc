@@ -15,6 +15,7 @@
 #include "graph/string_codes.h"
 #include "graph/string_pieces.h"
 #include "graph/table.h"
+#include "graph/unicode.h"
 #include "graph/value_text.h"
 #include "millrace/status.h"
 #include "runtime/op_evaluator.h"
@@ -74,20 +75,51 @@ int64_t BroadcastIndex(const Shape& result, int64_t at, const Shape& given) {
   return index;
 }
 
+// Where the characters of text in UTF-8 begin, and its end. TensorFlow takes whatever is first for the beginning of one.
+std::vector<size_t> CharacterEdges(const std::string& text) {
+  std::vector<size_t> edges;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (i == 0 || BeginsCharacter(text[i])) edges.push_back(i);
+  }
+  edges.push_back(text.size());
+  return edges;
+}
+
 Outputs Substr(const OpInstance& instance, const Tensor& strings, const Tensor& begins, const Tensor& sizes) {
+  const bool characters = instance.attrs.GetOr<std::string>("unit", "BYTE") == "UTF8_CHAR";
   Tensor result(DataType::kString, instance.outputs[0].shape);
   for (int64_t i = 0; i < result.num_elements(); ++i) {
     const std::string& text = strings.strings()[BroadcastIndex(result.shape(), i, strings.shape())];
     const int64_t at = BroadcastIndex(result.shape(), i, begins.shape());
-    const int64_t given = begins.IntAt(at), length = static_cast<int64_t>(text.size());
-    const int64_t begin = given < 0 ? length + given : given;
-    if (begin < 0 || begin > length) {
+    const std::vector<size_t> edges = characters ? CharacterEdges(text) : std::vector<size_t>();
+    const auto length = static_cast<int64_t>(characters ? edges.size() - 1 : text.size());
+    const int64_t given = begins.IntAt(at), size = sizes.IntAt(at), begin = given < 0 ? length + given : given;
+    if (begin < 0 || begin > length || (characters && given < 0 && size < 0)) {
       return absl::InvalidArgumentError(absl::StrCat("pos ", given, " out of range for string b'", text, "' at index ", i));
     }
-    const int64_t size = sizes.IntAt(at);
-    result.mutable_strings()[i] = text.substr(begin, size < 0 ? std::string::npos : size);  // TensorFlow's size has no sign
+    std::string& part = result.mutable_strings()[i];
+    if (characters) {
+      const int64_t end = begin + std::min(std::max<int64_t>(size, 0), length - begin);
+      part = text.substr(edges[begin], edges[end] - edges[begin]);
+    } else {
+      part = text.substr(begin, size < 0 ? std::string::npos : size);  // TensorFlow's size has no sign
+    }
   }
   return std::vector<Tensor>{std::move(result)};
+}
+
+// TensorFlow's take bytes for themselves unless an encoding is given; what other case letters outside ASCII have then is not known here.
+Outputs ChangeCase(const OpInstance& instance, const Tensor& strings) {
+  const auto is_ascii = [](const std::string& text) {
+    return std::all_of(text.begin(), text.end(), [](unsigned char c) { return absl::ascii_isascii(c); });
+  };
+  const bool bytes = instance.attrs.GetOr<std::string>("encoding", "").empty();
+  for (const std::string& text : strings.strings()) {
+    if (bytes || is_ascii(text)) continue;
+    return absl::UnimplementedError(absl::StrCat("the other case of letters outside ASCII, as in \"", text, "\", is not known"));
+  }
+  if (instance.op == "StringLower") return Changed(strings, [](const std::string& s) { return absl::AsciiStrToLower(s); });
+  return Changed(strings, [](const std::string& s) { return absl::AsciiStrToUpper(s); });
 }
 
 Outputs Split(const OpInstance& instance, const Tensor& strings, const Tensor& separator) {
@@ -236,10 +268,7 @@ Outputs EvaluateStrings(const OpDef& def, const KernelRegistry& kernels, const O
     }
     return std::vector<Tensor>{std::move(found)};
   }
-  // TensorFlow's take bytes for themselves unless an encoding is given.
-  const bool bytes = instance.attrs.GetOr<std::string>("encoding", "").empty();
-  if (op == "StringLower" && bytes) return Changed(inputs[0], [](const std::string& s) { return absl::AsciiStrToLower(s); });
-  if (op == "StringUpper" && bytes) return Changed(inputs[0], [](const std::string& s) { return absl::AsciiStrToUpper(s); });
+  if (op == "StringLower" || op == "StringUpper") return ChangeCase(instance, inputs[0]);
   if (op == "StringStrip") {
     return Changed(inputs[0], [](const std::string& s) { return std::string(absl::StripAsciiWhitespace(s)); });
   }

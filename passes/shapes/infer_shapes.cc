@@ -164,6 +164,9 @@ class Inferrer {
       types.push_back(&producer.outputs[input.index]);
       dynamic = dynamic || producer.dynamic_output(input.index);
     }
+    if (const std::string* why = node.op == "_Fetch" ? WhyNotComputed(node) : nullptr; why != nullptr) {
+      return absl::UnimplementedError(absl::StrCat("fetch '", graph_.TensorName(node.inputs[0]), "': its strings are not computed: ", *why));
+    }
     const AlikeNodes<OutputTypes>::Key key{node.op, node.attrs, types};
     // Rules of Millrace's own ops depend on nothing else, unless they ask for values.
     const bool by_types = !dynamic && !def.is_variable && types.size() <= kKnownByValue && builtin_def_of_(node.op) == &def;
@@ -415,13 +418,26 @@ class Inferrer {
     return same && node.dynamic_outputs == 0 ? one : nullptr;
   }
 
+  static bool MakesStrings(const Node& node) { return !node.outputs.empty() && node.outputs[0].dtype == DataType::kString; }
+
+  // Of strings that planning would know if it could compute them; null of others.
+  const std::string* WhyNotComputed(const Node& node) const {
+    for (const OutputRef& input : node.inputs) {
+      if (const auto found = not_computed_.find(input.node); found != not_computed_.end()) return &found->second;
+    }
+    return nullptr;
+  }
+
   absl::Status Fold(NodeId id, Node& node, const OpDef& def) {
     if (const Tensor* either = EitherWay(node); either != nullptr) {
       values_[id.value] = {*either};
       if (may_replace_) ReplaceByConst(id);
       return absl::OkStatus();
     }
-    if (!Foldable(node, def)) return absl::OkStatus();
+    if (!Foldable(node, def)) {
+      if (const std::string* why = MakesStrings(node) ? WhyNotComputed(node) : nullptr; why != nullptr) not_computed_.emplace(id, *why);
+      return absl::OkStatus();
+    }
     OpInstance instance = MakeInstance(graph_, id, 0);
     std::vector<Tensor> inputs;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -430,8 +446,11 @@ class Inferrer {
       instance.input_values.push_back(inputs.back());
     }
     absl::StatusOr<std::vector<Tensor>> outputs = oracle_.Evaluate(def, instance, std::move(inputs));
-    // What the host cannot compute is left to the device, which says so if it cannot either.
-    if (absl::IsUnimplemented(outputs.status())) return absl::OkStatus();
+    // What the host cannot compute is left to the device, which says so if it cannot either; strings have no other place.
+    if (absl::IsUnimplemented(outputs.status())) {
+      if (MakesStrings(node)) not_computed_[id] = absl::StrCat("node '", node.name, "' (", node.op, "): ", outputs.status().message());
+      return absl::OkStatus();
+    }
     if (!outputs.ok()) {
       return absl::Status(outputs.status().code(),
                           absl::StrCat("node '", node.name, "' (", node.op, "): ", outputs.status().message()));
@@ -490,6 +509,7 @@ class Inferrer {
   std::map<OutputRef, OutputRef> replaced_;
   std::map<OutputRef, Shape> partial_;       // of dynamic outputs
   std::map<OutputRef, ValueBounds> bounds_;  // of small outputs that follow from dynamic shapes
+  std::map<NodeId, std::string> not_computed_;  // strings, and why not
   OpFinder def_of_, builtin_def_of_;
   using OutputTypes = absl::InlinedVector<TensorType, 1>;
   AlikeNodes<OutputTypes> alike_;  // what rules gave that looked at types alone

@@ -6,6 +6,19 @@
 #include "absl/strings/str_format.h"
 
 namespace millrace {
+namespace {
+
+std::string FloatText(const std::string& format, double number) {
+  const auto parsed = absl::ParsedFormat<absl::FormatConversionCharSet::kFloating>::New(format);
+  return parsed ? absl::StrFormat(*parsed, number) : "";
+}
+
+template <typename T>
+std::string Pair(const std::string& format, const T* parts) {
+  return absl::StrCat("(", FloatText(format, parts[0]), ",", FloatText(format, parts[1]), ")");
+}
+
+}  // namespace
 
 absl::StatusOr<NumberText> NumberText::Create(const AttrMap& attrs, DataType dtype) {
   const std::string fill = attrs.GetOr<std::string>("fill", "");
@@ -18,9 +31,11 @@ absl::StatusOr<NumberText> NumberText::Create(const AttrMap& attrs, DataType dty
     return absl::InvalidArgumentError(absl::StrCat("Fill argument not supported: \"", fill, "\""));
   }
   if (scientific && shortest) return absl::InvalidArgumentError("Cannot select both scientific and shortest notation");
-  text.format_ = absl::StrCat("%", fill);
+  // Unsigned integers have no sign to show or to leave room for.
+  const bool is_unsigned = dtype == DataType::kUint8 || dtype == DataType::kUint16 || dtype == DataType::kUint32 || dtype == DataType::kUint64;
+  text.format_ = is_unsigned && (fill == "+" || fill == " ") ? "%" : absl::StrCat("%", fill);
   if (width > -1) absl::StrAppend(&text.format_, width);
-  if (IsFloating(dtype)) {
+  if (IsFloating(dtype) || dtype == DataType::kComplex64 || dtype == DataType::kComplex128) {
     if (precision > -1) absl::StrAppend(&text.format_, ".", precision);
     text.format_ += shortest ? 'g' : scientific ? 'e' : 'f';
     return text;
@@ -37,10 +52,9 @@ absl::StatusOr<NumberText> NumberText::Create(const AttrMap& attrs, DataType dty
 
 std::string NumberText::Of(const Tensor& numbers, int64_t i) const {
   if (dtype_ == DataType::kBool) return numbers.IntAt(i) != 0 ? "true" : "false";
-  if (IsFloating(dtype_)) {
-    const auto format = absl::ParsedFormat<absl::FormatConversionCharSet::kFloating>::New(format_);
-    return format ? absl::StrFormat(*format, numbers.DoubleAt(i)) : "";
-  }
+  if (IsFloating(dtype_)) return FloatText(format_, numbers.DoubleAt(i));
+  if (dtype_ == DataType::kComplex64) return Pair(format_, static_cast<const float*>(numbers.data()) + 2 * i);
+  if (dtype_ == DataType::kComplex128) return Pair(format_, static_cast<const double*>(numbers.data()) + 2 * i);
   const auto format = absl::ParsedFormat<absl::FormatConversionCharSet::kIntegral>::New(format_);
   if (!format) return "";
   return dtype_ == DataType::kUint64 ? absl::StrFormat(*format, static_cast<uint64_t>(numbers.IntAt(i)))

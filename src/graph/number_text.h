@@ -12,7 +12,7 @@ namespace millrace {
 
 class NumberText {
  public:
-  // From AsString's attributes; InvalidArgument says which is wrong, Unimplemented for complex numbers.
+  // From AsString's attributes; InvalidArgument says which is wrong, Unimplemented for what is no number.
   static absl::StatusOr<NumberText> Create(const AttrMap& attrs, DataType dtype);
   // Element i of a tensor of that type.
   std::string Of(const Tensor& numbers, int64_t i) const;

@@ -107,7 +107,8 @@ absl::StatusOr<std::string> FromBase64(const std::string& code) {
   const size_t end = std::min(code.find_last_not_of('=') + 1, code.size());
   const auto is_digit = [](char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_'; };
   std::string text;
-  const bool right = code.size() - end <= 2 && std::all_of(code.begin(), code.begin() + static_cast<int64_t>(end), is_digit) &&
+  const bool filled_up = end == code.size() || (code.size() % 4 == 0 && code.size() - end <= 2);
+  const bool right = filled_up && std::all_of(code.begin(), code.begin() + static_cast<int64_t>(end), is_digit) &&
                      absl::WebSafeBase64Unescape(code.substr(0, end), &text);
   if (right) return text;
   return absl::InvalidArgumentError("Invalid character found in base64.");
@@ -116,7 +117,8 @@ absl::StatusOr<std::string> FromBase64(const std::string& code) {
 Outputs Transcode(const AttrMap& attrs, const Tensor& strings) {
   MR_ASSIGN_OR_RETURN(const Encoding from, EncodingOf(attrs.GetOr<std::string>("input_encoding", "")));
   MR_ASSIGN_OR_RETURN(const Encoding to, EncodingOf(attrs.GetOr<std::string>("output_encoding", "")));
-  MR_ASSIGN_OR_RETURN(const UnicodeErrors errors, UnicodeErrors::Of(attrs));
+  MR_ASSIGN_OR_RETURN(UnicodeErrors errors, UnicodeErrors::Of(attrs));
+  errors.strict_controls = true;
   return Changed(strings, [&](const std::string& text) -> absl::StatusOr<std::string> {
     MR_ASSIGN_OR_RETURN(const std::vector<Character> characters, Decoded(text, from, errors));
     std::string result;

@@ -52,11 +52,13 @@ Piece NextUtf16(std::string_view text, bool little) {
   return {0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00), 4};
 }
 
+// What an encoding has bytes for: neither a surrogate nor beyond the last plane.
+bool IsScalar(int32_t code) { return code >= 0 && code <= 0x10FFFF && (code < 0xD800 || code > 0xDFFF); }
+
 Piece NextUtf32(std::string_view text, bool little) {
   if (text.size() < 4) return {-1, static_cast<int64_t>(text.size())};
   const int32_t code = Unit(text, 0, 4, little);
-  const bool valid = code >= 0 && code <= 0x10FFFF && (code < 0xD800 || code > 0xDFFF);
-  return {valid ? code : -1, 4};
+  return {IsScalar(code) ? code : -1, 4};
 }
 
 Piece Next(std::string_view text, Encoding encoding) {
@@ -70,12 +72,6 @@ Piece Next(std::string_view text, Encoding encoding) {
     case Encoding::kLatin1: return {Byte(text, 0), 1};
   }
   return {};
-}
-
-// As ICU has it: neither a surrogate nor one of the code points that are never characters.
-bool IsCharacter(int32_t code) {
-  if (code < 0 || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF)) return false;
-  return code < 0xFDD0 || (code > 0xFDEF && (code & 0xFFFE) != 0xFFFE);
 }
 
 void AppendUnit(uint32_t unit, int bytes, bool little, std::string& text) {
@@ -118,7 +114,7 @@ absl::StatusOr<UnicodeErrors> UnicodeErrors::Of(const AttrMap& attrs) {
   }
   errors.control_characters = attrs.GetOr<bool>("replace_control_characters", false);
   const int64_t replacement = attrs.GetOr<int64_t>("replacement_char", errors.replacement);
-  if (!errors.ignore && (replacement < 0 || replacement > 0x10FFFF || !IsCharacter(static_cast<int32_t>(replacement)))) {
+  if (replacement < 0 || replacement > 0x10FFFF) {
     return absl::InvalidArgumentError("replacement_char out of unicode codepoint range");
   }
   errors.replacement = static_cast<int32_t>(replacement);
@@ -129,8 +125,8 @@ absl::StatusOr<std::vector<Character>> Decoded(std::string_view text, Encoding e
   std::vector<Character> characters;
   for (int64_t at = 0; at < static_cast<int64_t>(text.size());) {
     const Piece piece = Next(text.substr(at), encoding);
-    const bool wrong = piece.code < 0 || (errors.control_characters && piece.code <= 0x1F);
-    if (wrong && errors.strict) return absl::InvalidArgumentError("Invalid formatting on input string");
+    const bool malformed = piece.code < 0, wrong = malformed || (errors.control_characters && piece.code <= 0x1F);
+    if (errors.strict && (malformed || (wrong && errors.strict_controls))) return absl::InvalidArgumentError("Invalid formatting on input string");
     if (!wrong || !errors.ignore) characters.push_back({wrong ? errors.replacement : piece.code, at});
     at += piece.bytes;
   }
@@ -138,7 +134,8 @@ absl::StatusOr<std::vector<Character>> Decoded(std::string_view text, Encoding e
 }
 
 void AppendCode(int32_t code, Encoding encoding, std::string& text) {
-  const uint32_t unit = static_cast<uint32_t>(code);
+  constexpr uint32_t kReplacement = 0xFFFD;
+  const uint32_t unit = IsScalar(code) ? static_cast<uint32_t>(code) : kReplacement;
   switch (encoding) {
     case Encoding::kUtf16Be: return AppendUtf16(unit, false, text);
     case Encoding::kUtf16Le: return AppendUtf16(unit, true, text);
@@ -151,8 +148,8 @@ void AppendCode(int32_t code, Encoding encoding, std::string& text) {
 absl::StatusOr<std::string> Encoded(const std::vector<int32_t>& codes, Encoding encoding, const UnicodeErrors& errors) {
   std::string text;
   for (int32_t code : codes) {
-    if (!IsCharacter(code)) {
-      if (errors.strict) return absl::InvalidArgumentError("Code point is out of range for Unicode, or a noncharacter.");
+    if (!IsScalar(code)) {
+      if (errors.strict) return absl::InvalidArgumentError("Code point is out of range for Unicode, or is a surrogate.");
       if (errors.ignore) continue;
       code = errors.replacement;
     }

@@ -141,9 +141,12 @@ TEST(Options, OutOfTheirRangeAreRefusedByNameBeforeAnythingIsPlanned) {
       {"machine.tensor_alignment_bytes is 0", [](SessionOptions& o) { o.machine.tensor_alignment_bytes = 0; }},
       {"machine.copy_launch_seconds", [](SessionOptions& o) { o.machine.copy_launch_seconds = -1; }},
       {"machine.launch_seconds", [](SessionOptions& o) { o.machine.launch_seconds = -1; }},
+      {"machine.copy_latency_seconds is 1e+308", [](SessionOptions& o) { o.machine.copy_latency_seconds = 1e308; }},
+      {"machine.disk_bytes_per_second is 1e+300", [](SessionOptions& o) { o.machine.disk_bytes_per_second = 1e300; }},
       {"threads is -5, expected 0 to 4096", [](SessionOptions& o) { o.threads = -5; }},
       {"link_gbps is nan", [](SessionOptions& o) { o.link_gbps = kNan; }},
       {"link_gbps is -3", [](SessionOptions& o) { o.link_gbps = -3; }},
+      {"link_gbps is 1e+300", [](SessionOptions& o) { o.link_gbps = 1e300; }},
       {"device_timeout_seconds is -1, expected 0 or more", [](SessionOptions& o) { o.device_timeout_seconds = -1; }},
       {"device_timeout_seconds is nan", [](SessionOptions& o) { o.device_timeout_seconds = kNan; }},
       {"device_timeout_seconds is inf", [](SessionOptions& o) { o.device_timeout_seconds = kInfinity; }},
@@ -273,6 +276,27 @@ TEST(ManySignatures, APlanThatWasGivenStays) {
   EXPECT_EQ((*session)->last_run().plan, given);
 }
 
+// Sizes are values: each is a plan of its own. What fills may be fed, too.
+TEST(ManySignatures, PlansByValueAreForgottenForThoseOfTheSameSignatureAlone) {
+  const auto session = OpenSession(Parsed(R"(
+n = Placeholder() {dtype=int32, shape=shape[1]}
+one = Const() {dtype=float, value=float[]{1}}
+x = PlaceholderWithDefault(one) {dtype=float, shape=shape[]}
+y = Fill(n, x) {T=float, index_type=int32}
+)"), {});
+  ASSERT_TRUE(session.ok()) << session.status();
+  const Session::Feeds both = {{"n", Tensor::Vector<int32_t>({100})}, {"x", Tensor::Scalar<float>(2)}};
+  std::vector<Tensor> out;
+  ASSERT_TRUE((*session)->Run(both, {"y"}, {}, &out).ok());
+  const std::shared_ptr<const ExecutionPlan> plan = (*session)->last_run().plan;
+  for (int32_t n = 1; n <= 20; ++n) {
+    const absl::Status ran = (*session)->Run({{"n", Tensor::Vector<int32_t>({n})}}, {"y"}, {}, &out);
+    ASSERT_TRUE(ran.ok()) << ran;
+  }
+  ASSERT_TRUE((*session)->Run(both, {"y"}, {}, &out).ok());
+  EXPECT_EQ((*session)->last_run().plan, plan);
+}
+
 // A constant, strings and a sum of what is fed.
 const char* const kFetched = R"(
 x = Placeholder() {dtype=float, shape=shape[2]}
@@ -339,6 +363,54 @@ TEST(Fetches, OfStringsHaveTheirTextOrAreRefused) {
     EXPECT_THAT(out[0].strings(), ::testing::ElementsAre("3.000000", "6.000000"));
   } else {
     EXPECT_THAT(std::string(computed.message()), HasSubstr("strings that are found only when running"));
+  }
+}
+
+// The values are TensorFlow's. "a", e with an acute accent, a Chinese character and an emoji; a lone byte of what would be one.
+TEST(Fetches, OfStringsCountCharacters) {
+  const auto session = OpenSession(Parsed(R"(
+s = Const() {dtype=string, value=string[2]{"a\303\251\346\274\242\360\237\230\200", "\200\200ab"}}
+from = Const() {dtype=int32, value=int32[]{1}}
+from_end = Const() {dtype=int32, value=int32[]{-2}}
+two = Const() {dtype=int32, value=int32[]{2}}
+minus = Const() {dtype=int32, value=int32[]{-1}}
+part = Substr(s, from, two) {T=int32, unit="UTF8_CHAR"}
+end = Substr(s, from_end, two) {T=int32, unit="UTF8_CHAR"}
+none = Substr(s, from, minus) {T=int32, unit="UTF8_CHAR"}
+outside = Substr(s, from_end, minus) {T=int32, unit="UTF8_CHAR"}
+length = StringLength(s) {unit="UTF8_CHAR"}
+z = Const() {dtype=complex64, value=complex64[1]{(1.5, -2.0)}}
+complex = AsString(z) {T=complex64, precision=2, scientific=false, shortest=false, width=6, fill="0"}
+)"), SessionOptions());
+  ASSERT_TRUE(session.ok()) << session.status();
+  std::vector<Tensor> out;
+  const absl::Status status = (*session)->Run({}, {"part", "end", "none", "length", "complex"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(out[0].strings(), ::testing::ElementsAre("\303\251\346\274\242", "ab"));
+  EXPECT_THAT(out[1].strings(), ::testing::ElementsAre("\346\274\242\360\237\230\200", "ab"));
+  EXPECT_THAT(out[2].strings(), ::testing::ElementsAre("", ""));
+  EXPECT_EQ(out[3].IntAt(0), 4);
+  EXPECT_EQ(out[3].IntAt(1), 2);
+  EXPECT_THAT(out[4].strings(), ::testing::ElementsAre("(001.50,-02.00)"));
+  EXPECT_THAT(std::string((*session)->Run({}, {"outside"}, {}, &out).message()), HasSubstr("pos -2 out of range"));
+}
+
+// What is made of them is not known either.
+TEST(Fetches, OfStringsThatAreNotComputedSayWhy) {
+  const auto session = OpenSession(Parsed(R"(
+s = Const() {dtype=string, value=string[]{"\303\211A"}}
+ascii = Const() {dtype=string, value=string[]{"Ab"}}
+low = StringLower(s) {encoding="utf-8"}
+high = StringUpper(ascii) {encoding="utf-8"}
+joined = StringJoin(high, low) {N=2, separator=""}
+)"), SessionOptions());
+  ASSERT_TRUE(session.ok()) << session.status();
+  std::vector<Tensor> out;
+  ASSERT_TRUE((*session)->Run({}, {"high"}, {}, &out).ok());
+  EXPECT_THAT(out[0].strings(), ::testing::ElementsAre("AB"));
+  for (const char* fetch : {"low", "joined"}) {
+    EXPECT_THAT(std::string((*session)->Run({}, {fetch}, {}, &out).message()),
+                AllOf(HasSubstr(fetch), HasSubstr("node 'low' (StringLower): the other case of letters outside ASCII")));
   }
 }
 

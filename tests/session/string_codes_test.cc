@@ -46,6 +46,28 @@ hash_of_texts = StringToHashBucketFast(texts) {num_buckets=1000}
   EXPECT_EQ(Ints(out[4]), Ints(out[5]));
 }
 
+// Also those that are never characters; a surrogate is no text, and becomes one where it is the replacement.
+TEST(StringCodes, AnyCodePointIsEncoded) {
+  const auto session = SessionOf(R"(
+points = Placeholder() {dtype=int32, shape=shape[4]}
+rows = Const() {dtype=int64, value=int64[2]{0, 4}}
+strict = UnicodeEncode(points, rows) {output_encoding="UTF-8", errors="strict"}
+replaced = UnicodeEncode(points, rows) {output_encoding="UTF-8", errors="replace", replacement_char=55296}
+read = UnicodeDecode(replaced) {input_encoding="UTF-8"}
+length = StringLength(strict)
+)");
+  std::vector<Tensor> out;
+  const auto run = [&](std::vector<int32_t> points, const char* fetch) {
+    const Tensor fed = Tensor::Vector<int32_t>({points[0], points[1], points[2], points[3]});
+    return session->Run({{"points", fed}}, {fetch}, {}, &out);
+  };
+  ASSERT_TRUE(run({0xFFFE, 0xFDD0, 0x10FFFF, 0x1FFFE}, "length").ok());
+  EXPECT_THAT(Ints(out[0]), ElementsAre(14));
+  ASSERT_TRUE(run({0xD800, 0x110000, -1, 0xFFFE}, "read:1").ok());
+  EXPECT_THAT(Ints(out[0]), ElementsAre(0xFFFD, 0xFFFD, 0xFFFD, 0xFFFE));
+  EXPECT_THAT(run({0xD800, 65, 65, 65}, "length").ToString(), HasSubstr("Code point is out of range for Unicode, or is a surrogate."));
+}
+
 TEST(StringCodes, SegmentsAreJoined) {
   const auto session = SessionOf(R"(
 texts = Placeholder() {dtype=string, shape=shape[?]}
@@ -68,6 +90,7 @@ TEST(StringCodes, WhatIsWrongIsSaid) {
     return session->Run({{"texts", Words({text})}}, {"n"}, {}, &out).ToString();
   };
   EXPECT_THAT(of("DecodeBase64(texts)", "a+b="), HasSubstr("Invalid character found in base64."));
+  for (const char* text : {"YQ=", "=", "=="}) EXPECT_THAT(of("DecodeBase64(texts)", text), HasSubstr("Invalid character found in base64."));
   EXPECT_THAT(of("UnicodeTranscode(texts) {input_encoding=\"KOI8-R\", output_encoding=\"UTF-8\"}", "a"), HasSubstr("KOI8-R; there are UTF-8"));
   EXPECT_THAT(of("UnicodeTranscode(texts) {input_encoding=\"UTF-8\", output_encoding=\"UTF-8\", errors=\"strict\"}", "\xFF"),
               HasSubstr("Invalid formatting on input string"));
