@@ -146,7 +146,7 @@ TEST(Options, OutOfTheirRangeAreRefusedByNameBeforeAnythingIsPlanned) {
       {"threads is -5, expected 0 to 4096", [](SessionOptions& o) { o.threads = -5; }},
       {"link_gbps is nan", [](SessionOptions& o) { o.link_gbps = kNan; }},
       {"link_gbps is -3", [](SessionOptions& o) { o.link_gbps = -3; }},
-      {"link_gbps is 1e+300", [](SessionOptions& o) { o.link_gbps = 1e300; }},
+      {"disk_gbps is 1e+300", [](SessionOptions& o) { o.disk_gbps = 1e300; }},
       {"device_timeout_seconds is -1, expected 0 or more", [](SessionOptions& o) { o.device_timeout_seconds = -1; }},
       {"device_timeout_seconds is nan", [](SessionOptions& o) { o.device_timeout_seconds = kNan; }},
       {"device_timeout_seconds is inf", [](SessionOptions& o) { o.device_timeout_seconds = kInfinity; }},
