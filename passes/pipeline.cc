@@ -540,7 +540,8 @@ absl::StatusOr<Compiled> CompileOnce(CompileRequest request, Wanted wanted) {
 }
 
 // The search goes by time alone. Where host memory is too small for what it finds, it may hold the first plan that fits the devices, of
-// which fewer bytes leave them, or lru's, of which they leave last. `missing`: what the search's plan lacks.
+// which fewer bytes leave them, or lru's, of which they leave last. Both are made whole, whatever plan_seconds leaves. `missing`: what the
+// search's plan lacks.
 absl::StatusOr<Compiled> CompileForLittleHostMemory(CompileRequest request, const absl::Status& missing) {
   const std::string strategy = request.options.strategy;
   absl::StatusOr<Compiled> compiled = CompileOnce(request, Wanted::kFirst);
@@ -550,8 +551,7 @@ absl::StatusOr<Compiled> CompileForLittleHostMemory(CompileRequest request, cons
     compiled = CompileOnce(std::move(request), Wanted::kFirst);
     made = "what lru plans";
   }
-  if (absl::IsResourceExhausted(compiled.status())) return missing;
-  MR_RETURN_IF_ERROR(compiled.status());
+  if (!compiled.ok()) return absl::IsCancelled(compiled.status()) ? compiled.status() : missing;
   compiled->plan.strategy = strategy;
   compiled->plan.notes.push_back(absl::StrCat("host memory holds no plan that the search found: ", made));
   return compiled;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "glog/logging.h"
 #include "millrace/types.h"
 #include "passes/access/radix_sort.h"
 #include "passes/devices/add_send_recv.h"
@@ -205,6 +206,7 @@ StepWaits DeviceLanes::WaitsFor(int kind) {
 
 int64_t DeviceLanes::AddressOf(int32_t operation, int32_t storage) const {
   if (storage == kNoStorage || last_access_[storage] < access_.first_access[operation]) return kNoAddress;
+  CHECK_LT(last_access_[storage], access_.first_access[operation + 1]) << "operations are emitted in their order";
   return my_.memory.residence_offsets[my_.schedule.residence_of[last_access_[storage]]];
 }
 

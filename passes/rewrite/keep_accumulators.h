@@ -21,7 +21,7 @@ bool HoldsKeptResource(const std::string& op);
 
 // Needs: calls inlined, loops unrolled. `whole`: the graph that `graph` was pruned from, or `graph` itself; what gives to an accumulator
 // may say of what shape its gradients are. Unimplemented names one of which that is not known. Queues of anything but single integers
-// are left alone. True when the graph was changed.
+// are left alone, but become NoOps where nothing takes them. True when the graph was changed.
 absl::StatusOr<bool> KeepAccumulators(Graph& graph, const Graph& whole);
 
 }  // namespace millrace

@@ -33,13 +33,6 @@ absl::Status CheckFeed(const Node& node, const std::string& name, const TensorTy
   return absl::OkStatus();
 }
 
-// A feed stands for a placeholder, and what waits for that has nothing to wait for. Of any other node it is the value alone: what
-// waits for the node has TensorFlow run it. Nodes that cannot be run here (those of input pipelines) are fed to be there no more.
-bool RunsThoughFed(const Node& node) {
-  if (node.op == "Placeholder" || node.op == "PlaceholderV2") return false;
-  return OpRegistry::Builtin().Find(node.op) != nullptr || IsPartitionedCall(node) || IsIf(node) || IsCase(node) || IsWhile(node);
-}
-
 constexpr const char* kOwnOps[] = {"_Feed", "_Fetch", "Send", "Recv", "SwapOut", "SwapIn"};
 
 class Pruner {
@@ -205,6 +198,11 @@ class Pruner {
 };
 
 }  // namespace
+
+bool RunsThoughFed(const Node& node) {
+  if (node.op == "Placeholder" || node.op == "PlaceholderV2") return false;
+  return OpRegistry::Builtin().Find(node.op) != nullptr || IsPartitionedCall(node) || IsIf(node) || IsCase(node) || IsWhile(node);
+}
 
 absl::StatusOr<Graph> Prune(const Graph& graph, const Signature& signature) {
   return Pruner(graph, signature).Run();

@@ -24,6 +24,10 @@ struct Signature {
   int64_t guesses = 0;                        // asking: turns of loops that are taken to follow
 };
 
+// Whether a node of which an output is fed runs for those that wait for it by control edges: a feed stands for a placeholder, and of
+// any other node for the value alone. Ops that are not built in (those of input pipelines) are fed to be there no more.
+bool RunsThoughFed(const Node& node);
+
 // The pruned copy of `graph`. NotFound names a feed, fetch or target that is not there; InvalidArgument a
 // placeholder that is needed and not fed, or a fed type that contradicts the placeholder's.
 // _Fetch nodes have attr "index" (into signature.fetches), _Feed nodes attr "tensor" (the feed's name).

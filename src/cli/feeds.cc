@@ -14,6 +14,7 @@
 #include "glog/logging.h"
 #include "graph/float16.h"
 #include "millrace/status.h"
+#include "passes/rewrite/prune.h"
 
 namespace millrace::cli {
 namespace {
@@ -64,28 +65,38 @@ std::string FeedName(const Graph& graph, OutputRef ref) {
 // behind what is given.
 absl::StatusOr<std::set<OutputRef>> Reached(const Graph& graph, const std::vector<std::string>& fetches, const std::vector<std::string>& targets,
                                             const Session::FeedTypes& given) {
-  std::vector<OutputRef> stack;
+  std::vector<NodeId> stack;
+  std::set<OutputRef> reached;
+  std::vector<bool> seen(graph.num_ids(), false);
+  const auto enter = [&](NodeId id) {
+    if (!seen[id.value]) stack.push_back(id);
+    seen[id.value] = true;
+  };
+  const auto take = [&](OutputRef ref) {
+    if (given.count(FeedName(graph, ref)) > 0 || given.count(graph.TensorName(ref)) > 0) return;
+    if (NumFedOutputs(graph.node(ref.node)) > ref.index) {
+      reached.insert(ref);
+    } else {
+      enter(ref.node);
+    }
+  };
   for (const auto* names : {&fetches, &targets}) {
     for (const std::string& name : *names) {
       MR_ASSIGN_OR_RETURN(const OutputRef ref, graph.FindTensor(name));
-      stack.push_back(ref);
+      take(ref);
     }
   }
-  std::set<OutputRef> reached;
-  std::vector<bool> seen(graph.num_ids(), false);
   while (!stack.empty()) {
-    const OutputRef ref = stack.back();
+    const Node& node = graph.node(stack.back());
     stack.pop_back();
-    const Node& node = graph.node(ref.node);
-    if (given.count(FeedName(graph, ref)) > 0 || given.count(graph.TensorName(ref)) > 0) continue;
-    if (NumFedOutputs(node) > ref.index) {
-      reached.insert(ref);
-      continue;
+    for (const OutputRef input : node.inputs) take(input);
+    for (const NodeId control : node.control_inputs) {
+      if (RunsThoughFed(graph.node(control))) {
+        enter(control);
+      } else {
+        take({control, 0});
+      }
     }
-    if (seen[ref.node.value]) continue;
-    seen[ref.node.value] = true;
-    stack.insert(stack.end(), node.inputs.begin(), node.inputs.end());
-    for (const NodeId control : node.control_inputs) stack.push_back({control, 0});
   }
   return reached;
 }

@@ -113,6 +113,7 @@ class Fitter {
         if (v == smallest_refused_) return false;
         model.*dimension.field = v;
         const auto workload = MakeModel(model);
+        if (!workload.ok() && !absl::IsInvalidArgument(workload.status())) return workload.status();
         impossible.Update(workload.status());
         if (!workload.ok()) continue;
         TellTried(dimension.name, std::to_string(v));

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "cli/partitioned_variables.h"
+#include "glog/logging.h"
 #include "millrace/op.h"
 #include "millrace/options.h"
 #include "millrace/status.h"
@@ -158,6 +159,7 @@ absl::Status ReadVocabulariesOfNodes(Graph& graph) {
 
 // What runs for calls of functions that read a file into a table.
 absl::StatusOr<Graph> CallsThatRead(const Graph& graph) {
+  if (!HoldsAny(graph, IsTableFromFile)) return Graph();
   Signature calls;
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
     const Node& node = graph.node(NodeId{i});
@@ -174,30 +176,31 @@ absl::StatusOr<Graph> CallsThatRead(const Graph& graph) {
 }
 
 // The files' words come into the graph by nodes beside those functions.
-absl::Status ReadVocabulariesOfFunctions(Graph& graph) {
+void ReadVocabulariesOfFunctions(Graph& graph) {
   const absl::StatusOr<Graph> flat = CallsThatRead(graph);
-  if (!flat.ok()) return absl::OkStatus();  // planning says what is wrong with them where they are needed
+  if (!flat.ok()) return;  // planning says what is wrong with them where they are needed
   for (int32_t i = 0; i < flat->num_ids(); ++i) {
     const Node& node = flat->node(NodeId{i});
     if (node.removed || !IsTableFromFile(node)) continue;
-    MR_ASSIGN_OR_RETURN(std::optional<Vocabulary> vocabulary, ReadVocabulary(*flat, node));
-    if (!vocabulary.has_value()) continue;
+    absl::StatusOr<std::optional<Vocabulary>> vocabulary = ReadVocabulary(*flat, node);
+    if (!vocabulary.ok()) LOG(WARNING) << vocabulary.status().message();  // of one table among those of a model
+    if (!vocabulary.ok() || !vocabulary->has_value()) continue;
     Node table = flat->node(SourceOfHandle(*flat, node.inputs[0]).node);
     table.attrs.Set("shared_name", NameOfResource(table));
     table.control_inputs.clear();
     const NodeId handle = graph.AddUnique(std::move(table));
     Node import;
     import.name = node.name;
-    SetImport(graph, graph.AddUnique(std::move(import)), {handle, 0}, *std::move(vocabulary));
+    SetImport(graph, graph.AddUnique(std::move(import)), {handle, 0}, **std::move(vocabulary));
   }
-  return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::Status ReadVocabularies(Graph& graph) {
   MR_RETURN_IF_ERROR(ReadVocabulariesOfNodes(graph));
-  return ReadVocabulariesOfFunctions(graph);
+  ReadVocabulariesOfFunctions(graph);
+  return absl::OkStatus();
 }
 
 }  // namespace millrace::cli

@@ -135,13 +135,13 @@ absl::StatusOr<std::vector<Character>> Decoded(std::string_view text, Encoding e
 
 void AppendCode(int32_t code, Encoding encoding, std::string& text) {
   constexpr uint32_t kReplacement = 0xFFFD;
-  const uint32_t unit = IsScalar(code) ? static_cast<uint32_t>(code) : kReplacement;
+  const uint32_t unit = static_cast<uint32_t>(code);
   switch (encoding) {
     case Encoding::kUtf16Be: return AppendUtf16(unit, false, text);
     case Encoding::kUtf16Le: return AppendUtf16(unit, true, text);
     case Encoding::kUtf32Be: return AppendUnit(unit, 4, false, text);
     case Encoding::kUtf32Le: return AppendUnit(unit, 4, true, text);
-    default: return AppendUtf8(unit, text);
+    default: return AppendUtf8(IsScalar(code) ? unit : kReplacement, text);
   }
 }
 

@@ -36,7 +36,7 @@ struct Character {
 absl::StatusOr<std::vector<Character>> Decoded(std::string_view text, Encoding encoding, const UnicodeErrors& errors);
 // Code points that no encoding has are left out or replaced, too.
 absl::StatusOr<std::string> Encoded(const std::vector<int32_t>& codes, Encoding encoding, const UnicodeErrors& errors);
-// A surrogate, which a replacement may be, becomes U+FFFD.
+// A surrogate, which a replacement may be, becomes U+FFFD in UTF-8.
 void AppendCode(int32_t code, Encoding encoding, std::string& text);
 
 }  // namespace millrace

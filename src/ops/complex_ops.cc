@@ -95,7 +95,7 @@ absl::Status RealFftShape(InferenceContext& context) {
 }
 
 // Of n numbers: 5 n log2 n operations of a power of two, sums of p terms for a larger prime factor p, and beyond the largest one that is
-// done so by the kernels a convolution, of two transforms of a power of two.
+// done so by the kernels (LaneFourier) a convolution, of two transforms of about twice the length or more.
 double LineFlops(int64_t n) {
   constexpr int64_t kLargestFactor = 61;
   double each = 0;

@@ -28,7 +28,6 @@
 #include "session/asker.h"
 #include "session/checks.h"
 #include "session/compiler.h"
-#include "session/gap_feeds.h"
 #include "session/hidden_states.h"
 #include "session/host_room.h"
 #include "session/open_device.h"
@@ -383,8 +382,6 @@ class SessionImpl final : public Session {
   // Fills in the feed values that planning takes of `values`.
   absl::StatusOr<Program*> FindOrCompile(SignatureKey& signature, const std::map<std::string, Tensor>& values) {
     const std::string base = ProgramKey(signature);
-    const std::map<std::string, Tensor> gaps = gap_feeds_.Of(values);
-    signature.feed_values.insert(gaps.begin(), gaps.end());
     if (const auto by_value = by_value_.find(base); by_value != by_value_.end()) {
       for (const std::string& name : by_value->second) {
         const auto value = values.find(name);
@@ -416,10 +413,7 @@ class SessionImpl final : public Session {
       if (!compiled.ok()) return NotPlanned(compiled.status(), clock.passes());
       for (const std::string& note : compiled->placement_notes) LogOnce(note);
       if (!signature.feed_values.empty() || !signature.answers.empty()) {
-        // Ids without gaps go by the plan of all.
-        for (const auto& [name, value] : signature.feed_values) {
-          if (gaps.count(name) == 0) by_value_[base].insert(name);
-        }
+        for (const auto& [name, value] : signature.feed_values) by_value_[base].insert(name);
         key = ProgramKey(signature);
         MR_RETURN_IF_ERROR(ForgetOldest(absl::StrCat(base, ";"), kMaxProgramsByValue));
       }
@@ -545,7 +539,6 @@ class SessionImpl final : public Session {
   HiddenStates hidden_states_{&variables_};
   KernelCache kernel_cache_;
   StepCompiler compiler_;
-  const GapFeeds gap_feeds_{graph_};
   std::unique_ptr<TaskRunner> runner_;
   Profile measured_;
   // Last: a planner that still runs uses what is above.

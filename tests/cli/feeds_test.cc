@@ -108,6 +108,20 @@ y = Identity(read) {T=string}
   EXPECT_TRUE(types->empty());
 }
 
+// The value of h is given; that it runs is asked by y.
+TEST(SyntheticFeedsTest, CoverWhatRunsThoughItsValueIsGiven) {
+  const absl::StatusOr<Graph> graph = ParseGraphText(R"(
+x = Placeholder() {dtype=float, shape=shape[2]}
+h = Relu(x) {T=float}
+z = Const() {dtype=float, value=float[]{2}}
+y = Mul(h, z) ^h {T=float}
+)");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const auto types = SyntheticFeedTypes(*graph, {"y"}, {}, {}, {{"h", {DataType::kFloat, Shape({2})}}});
+  ASSERT_TRUE(types.ok()) << types.status();
+  EXPECT_EQ(types->count("x"), 1);
+}
+
 TEST(SyntheticFeedsTest, LeaveOutWhatAFileGives) {
   const auto types = SyntheticFeedTypes(ExampleGraph(), {"f"}, {}, {}, {{"y:0", {}}});
   ASSERT_TRUE(types.ok()) << types.status();

@@ -53,6 +53,8 @@ points = Placeholder() {dtype=int32, shape=shape[4]}
 rows = Const() {dtype=int64, value=int64[2]{0, 4}}
 strict = UnicodeEncode(points, rows) {output_encoding="UTF-8", errors="strict"}
 replaced = UnicodeEncode(points, rows) {output_encoding="UTF-8", errors="replace", replacement_char=55296}
+wide = UnicodeEncode(points, rows) {output_encoding="UTF-16-BE", errors="replace", replacement_char=55296}
+units = DecodeRaw(wide) {out_type=uint8}
 read = UnicodeDecode(replaced) {input_encoding="UTF-8"}
 length = StringLength(strict)
 )");
@@ -65,6 +67,8 @@ length = StringLength(strict)
   EXPECT_THAT(Ints(out[0]), ElementsAre(14));
   ASSERT_TRUE(run({0xD800, 0x110000, -1, 0xFFFE}, "read:1").ok());
   EXPECT_THAT(Ints(out[0]), ElementsAre(0xFFFD, 0xFFFD, 0xFFFD, 0xFFFE));
+  ASSERT_TRUE(run({0xD800, 65, 65, 65}, "units").ok());
+  EXPECT_THAT(Ints(out[0]), ElementsAre(0xD8, 0, 0, 65, 0, 65, 0, 65));
   EXPECT_THAT(run({0xD800, 65, 65, 65}, "length").ToString(), HasSubstr("Code point is out of range for Unicode, or is a surrogate."));
 }
 

@@ -136,7 +136,7 @@ struct SqrtGrad {
 struct RsqrtGrad {
   template <typename T>
   static T Apply(T y, T dy) {
-    return dy == T{0} ? T{0} : dy * (y * (T(-0.5) * (y * y)));
+    return dy == T{0} ? T{0} : T(-0.5) * dy * (y * y) * y;
   }
 };
 

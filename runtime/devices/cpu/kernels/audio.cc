@@ -50,7 +50,7 @@ class Spectrogram {
   static constexpr int64_t kMostScratch = int64_t{16} << 20;
 
   int64_t Groups() const { return (channels_ * rows_ + kLanes - 1) / kLanes; }
-  int64_t ShardBytes() const { return 2 * (fourier_.length() + 1) * static_cast<int64_t>(sizeof(Lanes)); }
+  int64_t ShardBytes() const { return 2 * fourier_.room() * static_cast<int64_t>(sizeof(Lanes)); }
 
   // Windows [first, first + kLanes) of all channels' one after another.
   void Transform(const KernelContext& context, int64_t first, Lanes* buffer) const {
@@ -61,7 +61,7 @@ class Spectrogram {
       const float* samples = context.input<float>(0) + row * stride_ * channels_ + channel;
       for (size_t i = 0; i < window_.size(); ++i) buffer[i].re[l] = static_cast<double>(samples[i * channels_]) * window_[i];
     }
-    const Lanes* done = fourier_.Run<true>(buffer, buffer + fourier_.length() + 1);
+    const Lanes* done = fourier_.Run<true>(buffer, buffer + fourier_.room());
     for (int64_t l = 0; l < lanes; ++l) {
       float* out = context.output<float>(0) + (first + l) * frequencies_;
       for (int64_t i = 0; i < frequencies_; ++i) {

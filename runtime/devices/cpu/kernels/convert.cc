@@ -90,7 +90,7 @@ void FloatToBfloat16(const void* from, void* to, int64_t n) {
   }
 }
 
-// Clears the last kBits bits of numbers; those of a NaN stay, which might be all that it has. What is left is no finer than To.
+// Clears the last kBits bits of numbers; those of a NaN stay, which might be all that it has. What is left is no finer than normal numbers of To.
 template <typename From, typename Bits, int kBits, typename To>
 void Truncate(const void* from, void* to, int64_t n) {
   constexpr Bits kInfinity = std::bit_cast<Bits>(std::numeric_limits<From>::infinity());

@@ -47,7 +47,8 @@ struct Conversion {
 };
 Conversion ConversionOf(DataType from, DataType to);
 // The same with Truncate: of float and double, the bits of the fraction that the narrower floating type has not are cleared first.
-// TensorFlow rounds double to bfloat16 all the same.
+// TensorFlow rounds double and complex numbers to bfloat16 all the same; of double to complex64 it clears bits of the exponent, which is
+// not done here.
 Conversion TruncatingConversionOf(DataType from, DataType to);
 
 }  // namespace millrace::cpu

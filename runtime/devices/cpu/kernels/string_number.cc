@@ -2,6 +2,8 @@
 // have no memory, so those of an input are known when the kernel is made; integers that are looked up or hashed are a step's own.
 #include <farmhash.h>
 
+#include <algorithm>
+
 #include "absl/strings/numbers.h"
 #include "cpu/kernels/rare.h"
 #include "cpu/kernels/values.h"

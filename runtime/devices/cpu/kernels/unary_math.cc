@@ -42,10 +42,13 @@ struct Log {
 struct Expm1 {
   template <typename P>
   static P Apply(const P& x) {
-    if constexpr (std::is_same_v<typename ei::unpacket_traits<P>::type, double>)
-      return ei::generic_expm1(x);
-    else  // far up, where the 1 is less than rounding, by what reaches the largest power
-      return ei::pselect(ei::pcmp_lt(ei::pset1<P>(88.0f), x), FloatExp::Apply(x), ei::generic_expm1(x));
+    const P near = ei::generic_expm1(x);
+    if constexpr (!std::is_same_v<typename ei::unpacket_traits<P>::type, double>) {
+      // Far up, where the 1 is less than rounding, by what reaches the largest power.
+      const P far = ei::pcmp_lt(ei::pset1<P>(88.0f), x);
+      if (ei::predux_any(far)) return ei::pselect(far, FloatExp::Apply(x), near);
+    }
+    return near;
   }
 };
 struct Log1p {

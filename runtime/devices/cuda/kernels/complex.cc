@@ -106,7 +106,7 @@ KernelOr MakeComplexCast(DeviceServices& services, const OpInstance& instance) {
   const auto launcher = IsComplex(from) ? IsComplex(to) ? LaunchComplexToComplex : LaunchComplexToReal : LaunchRealToComplex;
   MR_ASSIGN_OR_RETURN(const Type from_type, IsComplex(from) ? PartTypeOf(instance, from) : TypeOf(instance, from));
   MR_ASSIGN_OR_RETURN(const Type to_type, IsComplex(to) ? PartTypeOf(instance, to) : TypeOf(instance, to));
-  if (to_type == Type::kUint8 || instance.attrs.GetOr<bool>("Truncate", false)) return Refused(instance, "this pair of types");
+  if (to_type == Type::kUint8) return Refused(instance, "this pair of types");
   const int64_t n = instance.outputs[0].shape.num_elements();
   return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) {
     launcher(queue, from_type, to_type, context.inputs[0], context.outputs[0], n);

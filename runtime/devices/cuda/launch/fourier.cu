@@ -399,8 +399,9 @@ struct HalfBody {
   Divider columns;
   const Complex<T>* z;
   MR_DEVICE Complex<T> operator()(int64_t i) const {
-    const int64_t row = columns(i);
-    return z[row * size + i - row * columns.by];
+    const int64_t row = columns(i), k = i - row * columns.by;
+    const Complex<T> number = z[row * size + k];
+    return k == 0 ? Complex<T>{number.re, T(0)} : number;  // a sum of real numbers
   }
 };
 template <typename T>
