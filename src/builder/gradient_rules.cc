@@ -68,4 +68,22 @@ Operation SameAttrs(const GradientContext& context, std::string_view op, std::in
   return Emit(op, inputs, context.attrs());
 }
 
+namespace {
+
+AttrMap WithPolicy(const GradientContext& context, AttrMap attrs) {
+  if (const AttrValue* policy = context.attrs().Find("bad_indices_policy"); policy != nullptr) attrs.Set("bad_indices_policy", *policy);
+  return attrs;
+}
+
+}  // namespace
+
+Output GatherNd(const GradientContext& context, const Output& params, const Output& indices) {
+  return Emit("GatherNd", {params, indices}, WithPolicy(context, {{"Tparams", params.dtype()}, {"Tindices", indices.dtype()}}));
+}
+
+Output ScatterNd(const GradientContext& context, const Output& indices, const Output& updates, const Shape& shape) {
+  const Output dims = DimsConstant(*indices.builder(), shape, indices.dtype());
+  return Emit("ScatterNd", {indices, updates, dims}, WithPolicy(context, {{"T", updates.dtype()}, {"Tindices", indices.dtype()}}));
+}
+
 }  // namespace millrace

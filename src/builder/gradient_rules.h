@@ -38,6 +38,9 @@ Output DimsConstant(GraphBuilder& builder, const Shape& shape, DataType dtype);
 inline std::vector<int64_t> Dims(const Output& x) { return {x.shape().dims().begin(), x.shape().dims().end()}; }
 // An op of the same attributes as the differentiated node's.
 Operation SameAttrs(const GradientContext& context, std::string_view op, std::initializer_list<Output> inputs);
+// Slices, with the differentiated node's bad_indices_policy where it has one: what it left out gets zeros, or nothing.
+Output GatherNd(const GradientContext& context, const Output& params, const Output& indices);
+Output ScatterNd(const GradientContext& context, const Output& indices, const Output& updates, const Shape& shape);
 
 }  // namespace millrace
 

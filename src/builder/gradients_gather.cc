@@ -83,23 +83,14 @@ absl::Status GatherV2Gradient(Context& c) {
   return absl::OkStatus();
 }
 
-Output ScatterNd(const Output& indices, const Output& updates, const Shape& shape) {
-  const Output dims = DimsConstant(*indices.builder(), shape, indices.dtype());
-  return Emit("ScatterNd", {indices, updates, dims}, {{"T", updates.dtype()}, {"Tindices", indices.dtype()}});
-}
-
-Output GatherNd(const Output& params, const Output& indices) {
-  return Emit("GatherNd", {params, indices}, {{"Tparams", params.dtype()}, {"Tindices", indices.dtype()}});
-}
-
 absl::Status GatherNdGradient(Context& c) {
   MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
-  if (c.wants(0)) c.Set(0, ScatterNd(c.input(1), c.gradient(), c.input(0).shape()));
+  if (c.wants(0)) c.Set(0, ScatterNd(c, c.input(1), c.gradient(), c.input(0).shape()));
   return absl::OkStatus();
 }
 
 absl::Status ScatterNdGradient(Context& c) {
-  if (c.wants(1)) c.Set(1, GatherNd(c.gradient(), c.input(0)));
+  if (c.wants(1)) c.Set(1, GatherNd(c, c.gradient(), c.input(0)));
   return absl::OkStatus();
 }
 
@@ -113,7 +104,7 @@ absl::Status TensorScatterGradient(Context& c) {
                  : SameAttrs(c, "TensorScatterUpdate", {g, indices, ops::Full(c.builder(), c.input(2).type(), 0)}));
   }
   if (c.wants(2)) {
-    const Output part = GatherNd(g, indices);
+    const Output part = GatherNd(c, g, indices);
     c.Set(2, sign < 0 ? -part : part);
   }
   return absl::OkStatus();
@@ -148,7 +139,7 @@ absl::Status TopKGradient(Context& c) {
   const int64_t rows = columns == 0 ? 0 : x.shape().num_elements() / columns;
   const Output flat_indices =
       ops::Reshape(indices, {rows, k}) + RowOffsets(c.builder(), indices.dtype(), rows, columns);
-  const Output flat = ScatterNd(ops::Reshape(flat_indices, {rows * k, 1}), ops::Reshape(c.gradient(0), {rows * k}),
+  const Output flat = ScatterNd(c, ops::Reshape(flat_indices, {rows * k, 1}), ops::Reshape(c.gradient(0), {rows * k}),
                                 Shape({rows * columns}));
   c.Set(0, ops::Reshape(flat, Dims(x)));
   return absl::OkStatus();

@@ -99,26 +99,22 @@ absl::Status SparseSegmentGradGradient(Context& c) {
   return absl::OkStatus();
 }
 
-Output GatherNd(const Output& params, const Output& indices) {
-  return Emit("GatherNd", {params, indices}, {{"Tparams", params.dtype()}, {"Tindices", indices.dtype()}});
-}
-
 // TensorScatterMax and Min: whoever equals the result shares its gradient.
 absl::Status TensorScatterExtremumGradient(Context& c) {
   MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
   const Output &x = c.input(0), &indices = c.input(1), &updates = c.input(2), &z = c.output(0);
   const Output kept = ops::Cast(Binary("Equal", x, z), x.dtype());
-  const Output taken = ops::Cast(Binary("Equal", updates, GatherNd(z, indices)), x.dtype());
-  const Output count = Emit("TensorScatterAdd", {kept, indices, taken}, {{"T", x.dtype()}, {"Tindices", indices.dtype()}});
+  const Output taken = ops::Cast(Binary("Equal", updates, GatherNd(c, z, indices)), x.dtype());
+  const Output count = SameAttrs(c, "TensorScatterAdd", {kept, indices, taken});
   const Output share = Binary("DivNoNan", c.gradient(), count);
   if (c.wants(0)) c.Set(0, kept * share);
-  if (c.wants(2)) c.Set(2, taken * GatherNd(share, indices));
+  if (c.wants(2)) c.Set(2, taken * GatherNd(c, share, indices));
   return absl::OkStatus();
 }
 
 absl::Status ScatterAddGradient(Context& c) {
   if (c.wants(0)) c.Set(0, c.gradient());
-  if (c.wants(2)) c.Set(2, GatherNd(c.gradient(), c.input(1)));
+  if (c.wants(2)) c.Set(2, GatherNd(c, c.gradient(), c.input(1)));
   return absl::OkStatus();
 }
 
@@ -127,7 +123,7 @@ absl::Status SparseToDenseGradient(Context& c) {
   MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
   Output indices = c.input(0);
   if (indices.rank() < 2) indices = ops::Reshape(indices, {indices.shape().num_elements(), 1});
-  const Output given = GatherNd(c.gradient(), indices);
+  const Output given = GatherNd(c, c.gradient(), indices);
   if (c.wants(2)) {
     const Output values = c.input(2).rank() == 0 ? ops::Sum(given, {}) : given;
     c.Set(2, ops::Reshape(values, Dims(c.input(2))));

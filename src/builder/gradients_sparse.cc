@@ -10,15 +10,6 @@ namespace {
 using Context = GradientContext;
 using In = const Output&;
 
-Output GatherNd(In params, In indices) {
-  return Emit("GatherNd", {params, indices}, {{"Tparams", params.dtype()}, {"Tindices", indices.dtype()}});
-}
-
-Output ScatterNd(In indices, In updates, const Shape& shape) {
-  const Output dims = DimsConstant(*indices.builder(), shape, indices.dtype());
-  return Emit("ScatterNd", {indices, updates, dims}, {{"T", updates.dtype()}, {"Tindices", indices.dtype()}});
-}
-
 // Where in `dense`, broadcast to the sparse tensor's shape, the stored values are: [n, rank of dense].
 Output BroadcastIndices(In indices, In dense) {
   const int64_t count = indices.dim(0), extra = indices.dim(1) - dense.rank();
@@ -39,21 +30,21 @@ absl::Status CwiseGradient(Context& c) {
   const Output where = BroadcastIndices(c.input(0), dense);
   Output by_values = g, by_dense = g;
   if (c.op() == "SparseDenseCwiseMul") {
-    by_values = g * GatherNd(dense, where);
+    by_values = g * GatherNd(c, dense, where);
     by_dense = g * values;
   } else if (c.op() == "SparseDenseCwiseDiv") {
-    const Output met = GatherNd(dense, where);
+    const Output met = GatherNd(c, dense, where);
     by_values = g / met;
     by_dense = -g * values / ops::Square(met);
   }
   if (c.wants(1)) c.Set(1, by_values);
-  if (c.wants(3)) c.Set(3, ScatterNd(where, by_dense, dense.shape()));
+  if (c.wants(3)) c.Set(3, ScatterNd(c, where, by_dense, dense.shape()));
   return absl::OkStatus();
 }
 
 // (indices, values, shape, dense) -> dense
 absl::Status DenseAddGradient(Context& c) {
-  if (c.wants(1)) c.Set(1, GatherNd(c.gradient(), c.input(0)));
+  if (c.wants(1)) c.Set(1, GatherNd(c, c.gradient(), c.input(0)));
   if (c.wants(3)) c.Set(3, c.gradient());
   return absl::OkStatus();
 }
@@ -138,7 +129,7 @@ absl::Status ReduceSumGradient(Context& c) {
     moves.mutable_as<int64_t>()[at] = 0;
   }
   const Output where = c.input(0) * c.input(0).builder()->SharedConst(std::move(moves));
-  c.Set(1, GatherNd(ops::Reshape(c.gradient(), kept), where));
+  c.Set(1, GatherNd(c, ops::Reshape(c.gradient(), kept), where));
   return absl::OkStatus();
 }
 

@@ -122,6 +122,19 @@ void AddGatherCases(Cases& cases) {
                      return Raw(b, "ScatterNd", {Indices(b, {3, 1}, {3, 0, 3}), x[0], b.Ints({4, 2})},
                                 {{"T", x[0].dtype()}, {"Tindices", kInt32}});
                    }});
+  // One of the rows names no slice, and is left out.
+  cases.push_back({"GatherNd_ignore", {{{3, 2}}}, [](GraphBuilder& b, Inputs x) {
+                     return Raw(b, "GatherNd", {x[0], Indices(b, {2, 1}, {2, 7})},
+                                {{"Tparams", x[0].dtype()}, {"Tindices", kInt32}, {"bad_indices_policy", "IGNORE"}});
+                   }});
+  cases.push_back({"ScatterNd_ignore", {{{3, 2}}}, [](GraphBuilder& b, Inputs x) {
+                     return Raw(b, "ScatterNd", {Indices(b, {3, 1}, {3, -1, 3}), x[0], b.Ints({4, 2})},
+                                {{"T", x[0].dtype()}, {"Tindices", kInt32}, {"bad_indices_policy", "IGNORE"}});
+                   }});
+  cases.push_back({"TensorScatterAdd_ignore", {{{4, 2}}, {{2, 2}}}, [](GraphBuilder& b, Inputs x) {
+                     return Raw(b, "TensorScatterAdd", {x[0], Indices(b, {2, 1}, {9, 0}), x[1]},
+                                {{"T", x[0].dtype()}, {"Tindices", kInt32}, {"bad_indices_policy", "IGNORE"}});
+                   }});
   for (const char* op : {"TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub"}) {
     cases.push_back({op, {{{4, 2}}, {{2, 2}}}, [op](GraphBuilder& b, Inputs x) {
                        return Raw(b, op, {x[0], Indices(b, {2, 1}, {3, 0}), x[1]},

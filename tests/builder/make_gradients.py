@@ -19,9 +19,10 @@ import tensorflow.compat.v1 as tf
 
 # TensorFlow's gradient is not the derivative: of BlockLSTMV2 it takes the gates in BlockLSTM's order, of
 # QuantizeAndDequantizeV4Grad the gradients for the values; of some complex products and of determinants it leaves conjugates out,
-# of the latter's logarithms the sign, too.
+# of the latter's logarithms the sign, too; those of slices that are left out fail at what they left out.
 NOT_THE_DERIVATIVE = {"BlockLSTMV2", "QuantizeAndDequantizeV4Grad", "Cumprod_complex", "MulNoNan_complex", "MatrixDeterminant_complex",
-                      "LogMatrixDeterminant_complex_0", "LogMatrixDeterminant_complex_1"}
+                      "LogMatrixDeterminant_complex_0", "LogMatrixDeterminant_complex_1",
+                      "GatherNd_ignore", "ScatterNd_ignore", "TensorScatterAdd_ignore"}
 # TensorFlow has kernels of it on GPUs only.
 ON_GPUS = "CudnnRNN"
 
