@@ -9,6 +9,7 @@
 #include "millrace/tensor.h"
 #include "passes/rewrite/bypass.h"
 #include "passes/rewrite/positions.h"
+#include "passes/shapes/variables.h"
 
 namespace millrace {
 namespace {
@@ -153,14 +154,7 @@ class Accumulator {
            x.GetOr("transpose_b", false) == y.GetOr("transpose_b", false);
   }
 
-  bool IsVariablesMemory(NodeId at) const {
-    while (true) {
-      const OpDef* def = ops_.Find(graph_.node(at).op);
-      if (def != nullptr && def->is_variable) return true;
-      if (def == nullptr || !(def->is_view || def->returns_variable) || graph_.node(at).inputs.empty()) return false;
-      at = graph_.node(at).inputs[0].node;
-    }
-  }
+  bool IsVariablesMemory(NodeId id) const { return VariableBehind(graph_, ops_, id).valid(); }
 
   // Variables may change before the chunk runs.
   bool FactorsAreVariables(NodeId id) const {

@@ -9,6 +9,7 @@
 #include "millrace/status.h"
 #include "millrace/tensor.h"
 #include "passes/rewrite/positions.h"
+#include "passes/shapes/variables.h"
 
 namespace millrace {
 namespace {
@@ -63,14 +64,7 @@ class Accumulator {
   }
 
   // A value that may change before the last of the reductions runs.
-  bool IsVariable(NodeId id) const {
-    while (true) {
-      const OpDef* def = ops_.Find(graph_.node(id).op);
-      if (def != nullptr && def->is_variable) return true;
-      if (def == nullptr || !(def->is_view || def->returns_variable) || graph_.node(id).inputs.empty()) return false;
-      id = graph_.node(id).inputs[0].node;
-    }
-  }
+  bool IsVariable(NodeId id) const { return VariableBehind(graph_, ops_, id).valid(); }
 
   // What reductions have in common that can be one; empty for other nodes.
   std::string FormOf(NodeId id, const Node& root) const {

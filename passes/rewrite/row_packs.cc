@@ -11,6 +11,7 @@
 #include "millrace/guard.h"
 #include "passes/rewrite/group_ops.h"
 #include "passes/rewrite/positions.h"
+#include "passes/shapes/variables.h"
 
 namespace millrace {
 namespace {
@@ -323,16 +324,6 @@ class Walk {
     std::vector<NodeId> reads;
   };
 
-  // The variable whose memory the input is; invalid for other inputs.
-  NodeId VariableOf(OutputRef input) const {
-    for (NodeId at = input.node;;) {
-      const OpDef* def = ops_.Find(graph_.node(at).op);
-      if (def == nullptr || def->is_variable) return def == nullptr ? NodeId{} : at;
-      if (!(def->is_view || def->returns_variable) || graph_.node(at).inputs.empty()) return NodeId{};
-      at = graph_.node(at).inputs[0].node;
-    }
-  }
-
   // Who reads what a node wrote before stays behind it, and who writes what others read before behind those.
   void OrderAccesses() {
     std::map<std::string, Accesses> accesses;
@@ -340,7 +331,7 @@ class Walk {
       const Node& node = graph_.node(id);
       const OpDef* def = ops_.Find(node.op);
       for (size_t i = 0; i < node.inputs.size(); ++i) {
-        const NodeId variable = VariableOf(node.inputs[i]);
+        const NodeId variable = VariableBehind(graph_, ops_, node.inputs[i].node);
         if (!variable.valid()) continue;
         Accesses& before = accesses[VariableName(graph_.node(variable))];
         if (def == nullptr || !def->Writes(static_cast<int>(i))) {

@@ -53,4 +53,14 @@ absl::Status CheckVariables(const Graph& graph, const OpRegistry& ops) {
   return CheckShapes(graph, def_of);
 }
 
+NodeId VariableBehind(const Graph& graph, const OpRegistry& ops, NodeId id) {
+  while (true) {
+    const Node& node = graph.node(id);
+    const OpDef* def = ops.Find(node.op);
+    if (def != nullptr && def->is_variable) return id;
+    if (def == nullptr || !(def->is_view || def->returns_variable) || node.inputs.empty()) return NodeId();
+    id = node.inputs[0].node;
+  }
+}
+
 }  // namespace millrace
