@@ -121,6 +121,14 @@ TEST(BinaryTest, WholeQuotientsAreThoseOfTheQuotientRoundedToItsType) {
   EXPECT_EQ(of("TruncateDiv", DataType::kBfloat16, 1, 1 / 3.0), 3);
 }
 
+TEST(BinaryTest, OddPowersHaveTheSignOfTheirBase) {
+  for (DataType dtype : {DataType::kFloat, DataType::kDouble, DataType::kHalf, DataType::kBfloat16}) {
+    const Tensor x = TensorOf(dtype, {-0.0, -0.0, -kInf, -kInf, -0.5, -2}), y = TensorOf(dtype, {3, -3, 5, -3, 255, -255});
+    const Tensor powers = EvaluateOnThreads({"Pow", {}, {x, y}});
+    for (int64_t i = 0; i < powers.num_elements(); ++i) EXPECT_TRUE(std::signbit(powers.DoubleAt(i))) << DataTypeName(dtype) << " " << i;
+  }
+}
+
 TEST(BinaryTest, DivisionOfLeastIntegerByMinusOneWrapsAround) {
   const Tensor least = Tensor::Scalar<int32_t>(std::numeric_limits<int32_t>::min());
   const Tensor minus_one = Tensor::Scalar<int32_t>(-1);
@@ -394,6 +402,14 @@ TEST(ActivationGradientTest, WhereTheIncomingOneIsZeroSoAreThoseOfRootsAndRecipr
       ExpectClose(EvaluateOnThreads({op, {}, {y, dy}}), std::vector<double>(6, 0), 0);
     }
   }
+}
+
+// The cube alone would be no number of the type.
+TEST(ActivationGradientTest, OfReciprocalRootsFarFromOneAreThere) {
+  const Tensor y = TensorOf(DataType::kFloat, {1e13, 1e-14}), dy = TensorOf(DataType::kFloat, {1e-30, 1e30});
+  const Tensor got = EvaluateOnThreads({"RsqrtGrad", {}, {y, dy}});
+  EXPECT_NEAR(got.DoubleAt(0), -5e8, 5e2);
+  EXPECT_NEAR(got.DoubleAt(1), -5e-13, 5e-19);
 }
 
 TEST(ActivationGradientTest, ReluGradientOfNanIsTimesZero) {

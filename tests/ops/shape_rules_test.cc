@@ -303,5 +303,26 @@ TEST(CostTest, FourierTransformsOfLargePrimesAreConvolutions) {
   EXPECT_DOUBLE_EQ(flops("FFT2D", 64), 5 * 3 * 64 * 6 + 64 * 3 * 5 * std::log2(3));
 }
 
+// Real lines of even length are half as many complex numbers.
+TEST(CostTest, FourierTransformsOfRealNumbersTakeHalf) {
+  const auto flops = [](const std::string& op, int64_t n) {
+    const TensorType reals = {DataType::kFloat, Shape({3, n})}, spectra = {DataType::kComplex64, Shape({3, n / 2 + 1})};
+    const TensorType length = {DataType::kInt32, Shape({1})};
+    const bool backward = op == "IRFFT";
+    return OpRegistry::Builtin()
+        .Find(op)
+        ->cost({.name = "node",
+                .op = op,
+                .inputs = {backward ? spectra : reals, length},
+                .outputs = {backward ? reals : spectra},
+                .input_values = {Tensor(), Tensor::Vector<int32_t>({static_cast<int32_t>(n)})}})
+        .flops;
+  };
+  for (const char* op : {"RFFT", "IRFFT"}) {
+    EXPECT_DOUBLE_EQ(flops(op, 64), 3 * 5 * 32 * 5) << op;
+    EXPECT_DOUBLE_EQ(flops(op, 67), 3 * (2 * 5 * 256 * 8 + 6 * 256 + 12 * 67)) << op;
+  }
+}
+
 }  // namespace
 }  // namespace millrace
