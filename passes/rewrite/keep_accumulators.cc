@@ -20,9 +20,6 @@ namespace {
 
 constexpr int64_t kQueueRoom = 512;  // of queues that are given no capacity
 
-bool IsAccumulator(const Node& node) { return absl::EndsWith(node.op, "ConditionalAccumulator"); }
-bool IsQueue(const Node& node) { return absl::StartsWith(node.op, "FIFOQueue"); }
-
 struct Use {
   const char* op;
   bool gives = false, takes = false;
@@ -54,7 +51,7 @@ const Use* UseOf(const Node& node) {
 bool IsQueueOfNumbers(const Node& node) {
   const auto types = node.attrs.GetOr<std::vector<DataType>>("component_types", {});
   const auto shapes = node.attrs.GetOr<std::vector<Shape>>("shapes", {});
-  return IsQueue(node) && types.size() == 1 && IsInteger(types[0]) && (shapes.empty() || (shapes.size() == 1 && shapes[0] == Shape({})));
+  return IsFifoQueue(node) && types.size() == 1 && IsInteger(types[0]) && (shapes.empty() || (shapes.size() == 1 && shapes[0] == Shape({})));
 }
 
 // What a vector of sizes is that a constant or the shape of a variable says; unknown rank where others do.
@@ -90,7 +87,7 @@ std::map<std::string, Shape> ShapesOfWholes(const Graph& graph) {
 
 absl::StatusOr<KeptState> Describe(const Node& resource, const std::map<std::string, Shape>& shapes) {
   KeptState kept;
-  if (IsQueue(resource)) {
+  if (IsFifoQueue(resource)) {
     const DataType type = resource.attrs.GetOr<std::vector<DataType>>("component_types", {})[0];
     const int64_t capacity = resource.attrs.GetOr<int64_t>("capacity", -1);
     kept.attrs.Set("element_dtype", type);
@@ -122,7 +119,7 @@ class Keeper {
       if (graph_.alive(NodeId{i})) MR_RETURN_IF_ERROR(Look(NodeId{i}));
     }
     for (const auto& [id, kept] : users_) RewriteUser(id, kept);
-    for (const auto& [id, kept] : resources_) RewriteResource(id, kept);
+    for (const auto& [id, kept] : resources_) BecomeKeptState(kept, graph_.mutable_node(id));
     for (const auto& [name, takers] : takers_) {
       for (NodeId taker : takers) TakeAfter(givers_[name], taker);
     }
@@ -153,11 +150,6 @@ class Keeper {
     Node& node = graph_.mutable_node(id);
     node.op = UseOf(node)->op;
     node.attrs = kept.attrs;
-  }
-
-  void RewriteResource(NodeId id, const KeptState& kept) {
-    Node& node = graph_.mutable_node(id);
-    BecomeKeptState(kept, node);
   }
 
   // Queues of which only loops without turns and branches that are not taken would have done something.
@@ -221,7 +213,7 @@ class Keeper {
 bool HoldsKeptResource(const std::string& op) {
   Node node;
   node.op = op;
-  return IsAccumulator(node) || IsQueue(node);
+  return IsAccumulator(node) || IsFifoQueue(node);
 }
 
 absl::StatusOr<bool> KeepAccumulators(Graph& graph, const Graph& whole) { return Keeper(graph, whole).Run(); }

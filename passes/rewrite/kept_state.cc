@@ -29,11 +29,14 @@ KeptState::KeptState() {
   attrs.Set(kStartsEmpty, true);
 }
 
+bool IsAccumulator(const Node& node) { return absl::EndsWith(node.op, "ConditionalAccumulator"); }
+bool IsFifoQueue(const Node& node) { return absl::StartsWith(node.op, "FIFOQueue"); }
+
 std::string NameOfKeptState(const Node& resource) {
-  const char* const suffix = IsChangingTable(resource)                              ? "/table"
-                             : absl::StartsWith(resource.op, "FIFOQueue")           ? "/queue"
-                             : absl::EndsWith(resource.op, "ConditionalAccumulator") ? "/accumulator"
-                                                                                     : nullptr;
+  const char* const suffix = IsChangingTable(resource) ? "/table"
+                             : IsFifoQueue(resource)   ? "/queue"
+                             : IsAccumulator(resource) ? "/accumulator"
+                                                       : nullptr;
   return suffix == nullptr ? std::string() : absl::StrCat(NameOfResource(resource), suffix);
 }
 

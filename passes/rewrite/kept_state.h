@@ -22,6 +22,9 @@ struct KeptState {
   int64_t bytes = 0;
 };
 
+bool IsAccumulator(const Node& node);  // of gradients
+bool IsFifoQueue(const Node& node);
+
 // The variable that such a resource becomes where it is kept: a table that may change, an accumulator, a queue. Empty of other nodes.
 std::string NameOfKeptState(const Node& resource);
 

@@ -47,20 +47,24 @@ void CutLoops(Graph& graph) {
 
 }  // namespace
 
-absl::StatusOr<KnownTables> KnownTables::Find(const Graph& whole, const OpRegistry& ops, KernelOracle& oracle) {
+absl::StatusOr<Graph> WhatRunsFor(const Graph& whole, const OpRegistry& ops, absl::FunctionRef<bool(const Node&)> predicate) {
   Signature signature;
   for (int32_t i = 0; i < whole.num_ids(); ++i) {
     const Node& node = whole.node(NodeId{i});
     if (!whole.alive(NodeId{i})) continue;
-    if (Changes(node) || CallsAny(whole, node, Changes)) signature.targets.push_back(node.name);
-    // What is fed in other steps is not known here, and no reason to fail.
+    if (predicate(node) || CallsAny(whole, node, predicate)) signature.targets.push_back(node.name);
     if (node.op != "Placeholder" && node.op != "PlaceholderV2") continue;
     signature.feeds[absl::StrCat(node.name, ":0")] = {node.attrs.GetOr<DataType>("dtype", DataType::kFloat),
                                                       node.attrs.GetOr<Shape>("shape", Shape::UnknownRank())};
   }
-  KnownTables tables;
   MR_ASSIGN_OR_RETURN(Graph graph, Prune(whole, signature));
   MR_RETURN_IF_ERROR(InlineFunctions(graph, ops, MostInlinedNodes(graph, PlanningOptions().max_unrolled_nodes)).status());
+  return graph;
+}
+
+absl::StatusOr<KnownTables> KnownTables::Find(const Graph& whole, const OpRegistry& ops, KernelOracle& oracle) {
+  KnownTables tables;
+  MR_ASSIGN_OR_RETURN(Graph graph, WhatRunsFor(whole, ops, Changes));
   CutLoops(graph);
   MR_ASSIGN_OR_RETURN(const std::vector<NodeId> order, CreationOrder(graph));
   const std::map<std::string, TensorType> no_variables;

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "millrace/graph.h"
 #include "millrace/op.h"
@@ -18,6 +19,10 @@ struct TableContents {
   bool from_file = false;
   std::string filled_by, changed_by;  // nodes; the second where there is another than the first
 };
+
+// What runs for the nodes of `whole` for which the predicate holds, those in functions that it calls too, without calls. Placeholders are
+// fed: what they are in other steps is not known, and no reason to fail.
+absl::StatusOr<Graph> WhatRunsFor(const Graph& whole, const OpRegistry& ops, absl::FunctionRef<bool(const Node&)> predicate);
 
 class KnownTables {
  public:

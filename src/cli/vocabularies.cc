@@ -13,12 +13,10 @@
 #include "cli/partitioned_variables.h"
 #include "glog/logging.h"
 #include "millrace/op.h"
-#include "millrace/options.h"
 #include "millrace/status.h"
 #include "passes/control_flow/control_flow_ops.h"
-#include "passes/control_flow/inline_functions.h"
 #include "passes/rewrite/kept_state.h"
-#include "passes/rewrite/prune.h"
+#include "passes/rewrite/known_tables.h"
 
 namespace millrace::cli {
 namespace {
@@ -157,27 +155,10 @@ absl::Status ReadVocabulariesOfNodes(Graph& graph) {
   return absl::OkStatus();
 }
 
-// What runs for calls of functions that read a file into a table.
-absl::StatusOr<Graph> CallsThatRead(const Graph& graph) {
-  if (!HoldsAny(graph, IsTableFromFile)) return Graph();
-  Signature calls;
-  for (int32_t i = 0; i < graph.num_ids(); ++i) {
-    const Node& node = graph.node(NodeId{i});
-    if (node.removed) continue;
-    if (CallsAny(graph, node, IsTableFromFile)) calls.targets.push_back(node.name);
-    if (node.op != "Placeholder" && node.op != "PlaceholderV2") continue;
-    calls.feeds[absl::StrCat(node.name, ":0")] = {node.attrs.GetOr<DataType>("dtype", DataType::kInvalid),
-                                                  node.attrs.GetOr<Shape>("shape", Shape::UnknownRank())};
-  }
-  if (calls.targets.empty()) return Graph();
-  MR_ASSIGN_OR_RETURN(Graph flat, Prune(graph, calls));
-  MR_RETURN_IF_ERROR(InlineFunctions(flat, OpRegistry::Builtin(), MostInlinedNodes(flat, PlanningOptions().max_unrolled_nodes)).status());
-  return flat;
-}
-
 // The files' words come into the graph by nodes beside those functions.
 void ReadVocabulariesOfFunctions(Graph& graph) {
-  const absl::StatusOr<Graph> flat = CallsThatRead(graph);
+  if (!HoldsAny(graph, IsTableFromFile)) return;
+  const absl::StatusOr<Graph> flat = WhatRunsFor(graph, OpRegistry::Builtin(), IsTableFromFile);
   if (!flat.ok()) return;  // planning says what is wrong with them where they are needed
   for (int32_t i = 0; i < flat->num_ids(); ++i) {
     const Node& node = flat->node(NodeId{i});

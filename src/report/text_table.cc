@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "graph/unicode.h"
 
 namespace millrace {
 namespace {
@@ -12,8 +13,7 @@ namespace {
 constexpr size_t kGap = 2;
 
 size_t Width(const std::string& text) {
-  return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), BeginsCharacter));
 }
 
 std::string Line(const std::vector<std::string>& cells, const std::vector<size_t>& widths) {
