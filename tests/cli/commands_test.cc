@@ -473,6 +473,7 @@ TEST_F(CommandsTest, SweepCoversTheGridOnceAndKeepsWhatDoesNotFit) {
   EXPECT_THAT(csv, HasSubstr("tensorflowmem,300,1,RESOURCE_EXHAUSTED,300,"));
   // Strategies without partitions by count have a row a budget, whether it fits or not: a header, 2 x 2 sizes, 2 + 2.
   EXPECT_THAT(csv, HasSubstr("baseline,100%,0,OK"));
+  EXPECT_THAT(csv, Not(HasSubstr("baseline,100%,5")));
   EXPECT_THAT(csv, HasSubstr("baseline,300,0,RESOURCE_EXHAUSTED"));
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 9);
   EXPECT_THAT(Read("sweep.svg"), HasSubstr("partition size (nodes)"));
