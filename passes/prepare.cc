@@ -326,7 +326,7 @@ absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
   // What only passes several values on would have each wait for all.
   {
     const PassClock::Run run(request.clock, "bypass identities");
-    MR_RETURN_IF_ERROR(BypassIdentities(prepared.graph, request.ops, needed.targets).status());
+    MR_RETURN_IF_ERROR(BypassIdentities(prepared.graph, request.ops, needed.targets, prepared.inferred.by_value).status());
   }
   // What is only waited for is as unneeded, but others must not lose their order by it; sums see who is left.
   {
@@ -358,13 +358,13 @@ absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
   // Pads before layouts, which would have to turn them.
   if (request.options.fuse) {
     const PassClock::Run run(request.clock, "fold pads");
-    MR_ASSIGN_OR_RETURN(const int64_t gone, FoldPads(prepared.graph, needed.targets, prepared.inferred.by_value));
+    MR_ASSIGN_OR_RETURN(const int64_t gone, FoldPads(prepared.graph, request.ops, needed.targets, prepared.inferred.by_value));
     if (gone > 0) RemoveUnneeded(prepared.graph, needed, prepared.inferred.by_value);
   }
   // Layouts before variable accesses, which Transposes may be, and before biases, which convolutions take in either layout.
   if (request.options.channels_first) {
     const PassClock::Run run(request.clock, "channels first");
-    MR_RETURN_IF_ERROR(ChannelsFirst(prepared.graph, prepared.inferred.by_value).status());
+    MR_RETURN_IF_ERROR(ChannelsFirst(prepared.graph, request.ops, prepared.inferred.by_value).status());
   }
   // Batch norms behind layouts, which turn them as they are; before variable accesses, since a gradient reads one more variable, and
   // before biases: of a convolution's result and a batch norm's the latter takes the sum.

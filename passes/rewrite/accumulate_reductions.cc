@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -106,12 +107,19 @@ class Accumulator {
   }
 
   // Whether somebody else takes what `term` reduces at `position` or later, so that it is there anyway.
-  bool StaysUntil(NodeId term, int32_t position) const {
-    const OutputRef input = graph_.node(term).inputs[0];
-    const auto uses = fanout_.of(input.node);
-    return std::any_of(uses.begin(), uses.end(), [&](const Fanout::Use& use) {
-      return use.input >= 0 && use.output == input.index && position_[use.consumer.value] > position;
-    });
+  bool StaysUntil(NodeId term, int32_t position) const { return LastTakes(graph_.node(term).inputs[0]) > position; }
+
+  // The position of the last node that takes the value: an Unpack may have as many as the sum has terms.
+  int32_t LastTakes(OutputRef value) const {
+    const auto [of_node, added] = last_takes_.try_emplace(value.node.value);
+    std::vector<int32_t>& last = of_node->second;
+    if (added) {
+      last.assign(graph_.node(value.node).outputs.size(), -1);
+      for (const Fanout::Use& use : fanout_.of(value.node)) {
+        if (use.input >= 0) last[use.output] = std::max(last[use.output], position_[use.consumer.value]);
+      }
+    }
+    return last[value.index];
   }
 
   int64_t BytesOf(NodeId term) const { return graph_.type(graph_.node(term).inputs[0]).size_bytes(); }
@@ -261,6 +269,7 @@ class Accumulator {
   std::vector<uint64_t>& by_value_;
   const Fanout fanout_;
   std::vector<int32_t> position_;
+  mutable std::unordered_map<int32_t, std::vector<int32_t>> last_takes_;  // by node and output
   std::vector<bool> settled_;  // sums that another one takes in, by id
 };
 

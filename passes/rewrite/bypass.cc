@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace millrace {
 namespace {
 
@@ -12,11 +14,34 @@ bool IsSource(const Node& node) { return node.inputs.empty() && node.control_inp
 }  // namespace
 
 void Bypass::Remove(Graph& graph, NodeId id) {
-  std::vector<NodeId>& before = before_[id.value];
+  constexpr size_t kMost = 16;
+  std::vector<NodeId> before;
+  const auto add = [&](NodeId earlier) {
+    if (std::find(before.begin(), before.end(), earlier) == before.end()) before.push_back(earlier);
+  };
+  const auto look_at = [&](NodeId earlier) {
+    const auto gone = before_.find(earlier.value);
+    if (gone == before_.end()) {
+      if (!IsSource(graph.node(earlier))) add(earlier);
+    } else {
+      for (NodeId each : gone->second) add(each);
+    }
+  };
   const Node& node = graph.node(id);
-  for (OutputRef input : node.inputs) before.push_back(input.node);
-  before.insert(before.end(), node.control_inputs.begin(), node.control_inputs.end());
-  graph.RemoveNode(id);
+  for (OutputRef input : node.inputs) look_at(input.node);
+  for (NodeId control : node.control_inputs) look_at(control);
+  if (before.size() <= kMost) {
+    before_.emplace(id.value, std::move(before));
+    graph.RemoveNode(id);
+    return;
+  }
+  Node& awaited = graph.mutable_node(id);
+  awaited.reason = absl::StrCat("waits for what ", node.op, " came behind");
+  awaited.op = "NoOp";
+  awaited.inputs.clear();
+  awaited.outputs.clear();
+  awaited.attrs = AttrMap();
+  awaited.control_inputs.assign(before.begin(), before.end());
 }
 
 void Bypass::Redirect(Graph& graph) const {

@@ -38,8 +38,7 @@ absl::StatusOr<int64_t> BypassUnused(Graph& graph, const OpRegistry& ops, const 
     for (NodeId control : graph.node(id).control_inputs) ++waiters[control.value];
   }
   const std::set<std::string> kept(targets.begin(), targets.end());
-  Bypass bypass;
-  int64_t gone = 0;
+  std::vector<NodeId> unused;
   for (auto id = order.rbegin(); id != order.rend(); ++id) {
     const Node& node = graph.node(*id);
     if (takers[id->value] > 0 || waiters[id->value] == 0 || !IsPure(node, ops) || kept.count(node.name) > 0) continue;
@@ -47,11 +46,12 @@ absl::StatusOr<int64_t> BypassUnused(Graph& graph, const OpRegistry& ops, const 
       --takers[input.node.value];
       ++waiters[input.node.value];
     }
-    bypass.Remove(graph, *id);
-    ++gone;
+    unused.push_back(*id);
   }
+  Bypass bypass;
+  for (auto id = unused.rbegin(); id != unused.rend(); ++id) bypass.Remove(graph, *id);
   bypass.Redirect(graph);
-  return gone;
+  return static_cast<int64_t>(unused.size());
 }
 
 }  // namespace millrace

@@ -41,11 +41,11 @@ Ints DimsOf(const Shape& shape) { return {shape.dims().begin(), shape.dims().end
 
 class Turner {
  public:
-  Turner(Graph& graph, std::vector<uint64_t>& by_value)
+  Turner(Graph& graph, const OpRegistry& ops, std::vector<uint64_t>& by_value)
       : graph_(graph),
         by_value_(by_value),
         fanout_(ComputeFanout(graph)),
-        forms_(LayoutFormsOf(graph, fanout_)),
+        forms_(LayoutFormsOf(graph, ops, fanout_)),
         chosen_(ChooseChannelsFirst(graph, fanout_, forms_)) {}
 
   int64_t Run() {
@@ -53,6 +53,9 @@ class Turner {
     if (turned == 0) return 0;
     const int32_t before = graph_.num_ids();
     by_value_.resize(before, 0);
+    for (int32_t i = 0; i < before; ++i) {
+      if (chosen_[i] && forms_[i]->result) given_.emplace(i, graph_.node(NodeId{i}).outputs[0].shape);
+    }
     for (int32_t i = 0; i < before; ++i) {
       if (chosen_[i]) TurnNode(NodeId{i});
     }
@@ -120,6 +123,12 @@ class Turner {
     graph_.mutable_node(id).inputs[input] = {added, 0};
   }
 
+  // As it was before anything turned. A vector has the same bytes either way.
+  const Shape& GivenShape(OutputRef ref) const {
+    const auto given = ref.index == 0 ? given_.find(ref.node.value) : given_.end();
+    return given == given_.end() ? TypeOf(ref).shape : given->second;
+  }
+
   // The vector in dimensions of its own, one for all who take it.
   OutputRef TurnedVector(OutputRef vector, int rank, NodeId consumer) {
     const auto [known, added] = vectors_.insert({{vector, rank}, NodeId{}});
@@ -127,7 +136,7 @@ class Turner {
       const auto add = [&](Node node) { return places_.AddBefore(graph_, consumer, std::move(node)); };
       const Node& from = graph_.node(vector.node);
       const std::string name = absl::StrCat(from.name, vector.index > 0 ? absl::StrCat("/", vector.index) : "", "/channels_first", rank);
-      known->second = AddView(add, name, vector, TurnedShape(Widened(TypeOf(vector).shape, rank)), graph_.node(consumer).requested_device);
+      known->second = AddView(add, name, vector, TurnedShape(Widened(GivenShape(vector), rank)), graph_.node(consumer).requested_device);
     }
     return {known->second, 0};
   }
@@ -205,12 +214,15 @@ class Turner {
   const std::vector<std::optional<LayoutForm>> forms_;  // of nodes that compute either way
   const std::vector<bool> chosen_;
   CreationPlaces places_;
+  std::map<int32_t, Shape> given_;  // of results that are turned, by node
   std::map<OutputRef, NodeId> transposed_;
   std::map<std::pair<OutputRef, int>, NodeId> vectors_;
 };
 
 }  // namespace
 
-absl::StatusOr<int64_t> ChannelsFirst(Graph& graph, std::vector<uint64_t>& by_value) { return Turner(graph, by_value).Run(); }
+absl::StatusOr<int64_t> ChannelsFirst(Graph& graph, const OpRegistry& ops, std::vector<uint64_t>& by_value) {
+  return Turner(graph, ops, by_value).Run();
+}
 
 }  // namespace millrace

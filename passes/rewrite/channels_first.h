@@ -20,11 +20,12 @@
 
 #include "absl/status/statusor.h"
 #include "millrace/graph.h"
+#include "millrace/op.h"
 
 namespace millrace {
 
 // Returns the number of nodes that were turned around. `by_value` (per node id) follows.
-absl::StatusOr<int64_t> ChannelsFirst(Graph& graph, std::vector<uint64_t>& by_value);
+absl::StatusOr<int64_t> ChannelsFirst(Graph& graph, const OpRegistry& ops, std::vector<uint64_t>& by_value);
 
 }  // namespace millrace
 

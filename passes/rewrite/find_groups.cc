@@ -95,12 +95,25 @@ class GroupFinder {
   bool NeededOutside(const Draft& draft, NodeId id) const { return !repeated_[id.value] && ReadOutside(draft, id); }
 
   bool ReadOutside(const Draft& draft, NodeId id) const {
-    const auto uses = fanout_.of(id);
-    return std::any_of(uses.begin(), uses.end(), [&](const Fanout::Use& use) {
-      if (use.input < 0) return false;
-      if (repeated_[use.consumer.value]) return ReadOutside(draft, use.consumer);
-      return !Has(draft, use.consumer) && !Reduces(draft, use.consumer);
-    });
+    return !AllUses(id, false, [&](const Fanout::Use& use) { return Has(draft, use.consumer) || Reduces(draft, use.consumer); });
+  }
+
+  // Whether it holds for all that take the node's result (or also wait for it), or that of what is repeated and does so.
+  template <typename Holds>
+  bool AllUses(NodeId id, bool waits, Holds&& holds) const {
+    std::vector<NodeId> open = {id};
+    std::set<int32_t> seen;
+    for (size_t at = 0; at < open.size(); ++at) {
+      for (const Fanout::Use& use : fanout_.of(open[at])) {
+        if (use.input < 0 && !waits) continue;
+        if (repeated_[use.consumer.value]) {
+          if (seen.insert(use.consumer.value).second) open.push_back(use.consumer);
+        } else if (!holds(use)) {
+          return false;
+        }
+      }
+    }
+    return true;
   }
 
   void Grow(NodeId root) {
@@ -148,7 +161,7 @@ class GroupFinder {
     for (size_t i = 0; i < draft.members.size(); ++i) TakeReductionsOf({draft.members[i], 0}, draft);
     if (draft.reductions.empty()) return;
     for (const FusedInput& input : OutsideOf(draft).inputs) {
-      if (!input.spread) TakeReductionsOf(input.ref, draft);
+      if (!input.spread && graph_.type(input.ref).shape == draft.shape) TakeReductionsOf(input.ref, draft);
     }
   }
 
@@ -255,15 +268,10 @@ class GroupFinder {
 
   // Who needs it before the group runs has to be in the group.
   bool CollectUsers(NodeId id, Draft& draft) const {
-    for (const Fanout::Use& use : fanout_.of(id)) {
+    return AllUses(id, true, [&](const Fanout::Use& use) {
       const NodeId user = use.consumer;
-      if (repeated_[user.value]) {
-        if (!CollectUsers(user, draft)) return false;
-      } else if (runs_at_[user.value] <= position_[draft.root.value] && !(use.input == 0 && TakeReduction(user, draft)) && !Collect(user, draft)) {
-        return false;
-      }
-    }
-    return true;
+      return runs_at_[user.value] > position_[draft.root.value] || (use.input == 0 && TakeReduction(user, draft)) || Collect(user, draft);
+    });
   }
 
   bool MayJoin(NodeId id, const Draft& draft) const {

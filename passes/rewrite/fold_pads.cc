@@ -13,6 +13,7 @@
 #include "passes/control_flow/creation_places.h"
 #include "passes/rewrite/bypass.h"
 #include "passes/rewrite/layout_forms.h"
+#include "passes/rewrite/order_variable_accesses.h"
 
 namespace millrace {
 namespace {
@@ -22,8 +23,8 @@ constexpr int kRank = 4;
 
 class PadFolder {
  public:
-  PadFolder(Graph& graph, const std::vector<std::string>& targets, std::vector<uint64_t>& by_value)
-      : graph_(graph), targets_(targets.begin(), targets.end()), by_value_(by_value), fanout_(ComputeFanout(graph)) {}
+  PadFolder(Graph& graph, const OpRegistry& ops, const std::vector<std::string>& targets, std::vector<uint64_t>& by_value)
+      : graph_(graph), ops_(ops), targets_(targets.begin(), targets.end()), by_value_(by_value), fanout_(ComputeFanout(graph)) {}
 
   int64_t Run() {
     const int32_t before = graph_.num_ids();
@@ -91,7 +92,7 @@ class PadFolder {
 
   int64_t FoldPad(NodeId id) {
     const Node& pad = graph_.node(id);
-    if (!MayGo(id) || ShapeOf(pad.inputs[0]).num_elements() == 0) return 0;
+    if (!MayGo(id) || ShapeOf(pad.inputs[0]).num_elements() == 0 || ReferenceOf(graph_, ops_, pad.inputs[0]).valid()) return 0;
     const std::optional<Ints> more = NumbersOf(graph_, pad.inputs[1]);
     if (!more) return 0;
     std::vector<std::pair<NodeId, Ints>> takers;
@@ -170,6 +171,7 @@ class PadFolder {
   }
 
   Graph& graph_;
+  const OpRegistry& ops_;
   const std::set<std::string> targets_;
   std::vector<uint64_t>& by_value_;
   const Fanout fanout_;
@@ -179,8 +181,8 @@ class PadFolder {
 
 }  // namespace
 
-absl::StatusOr<int64_t> FoldPads(Graph& graph, const std::vector<std::string>& targets, std::vector<uint64_t>& by_value) {
-  return PadFolder(graph, targets, by_value).Run();
+absl::StatusOr<int64_t> FoldPads(Graph& graph, const OpRegistry& ops, const std::vector<std::string>& targets, std::vector<uint64_t>& by_value) {
+  return PadFolder(graph, ops, targets, by_value).Run();
 }
 
 }  // namespace millrace

@@ -48,7 +48,7 @@ class Fuser {
 
   // Groups depend on what is repeated, and the other way round.
   void FindGroupsFor(const std::vector<NodeId>& order) {
-    repeated_ = OpsToRepeat(graph_, fanout_);
+    repeated_ = OpsToRepeat(graph_, fanout_, order);
     groups_ = FindGroups(graph_, fanout_, order, repeated_);
     for (int round = 1; KeepRepeatable(graph_, order, groups_, repeated_); ++round) {
       if (round == kMaxRounds) repeated_.assign(repeated_.size(), false);

@@ -90,12 +90,7 @@ class NormFuser {
     return !Trains(norm) && mean == norm.inputs[kMean] && variance == norm.inputs[kVariance];
   }
 
-  // The reference variable whose memory the value is, or invalid.
-  NodeId ReferenceOf(OutputRef value) const {
-    const NodeId variable = VariableOf(graph_, ops_, value);
-    const bool reference = variable.valid() && (graph_.node(variable).op == "VariableV2" || graph_.node(variable).op == "Variable");
-    return reference ? variable : NodeId{};
-  }
+  NodeId ReferenceOf(OutputRef value) const { return millrace::ReferenceOf(graph_, ops_, value); }
 
   // By reference variable, where it is written.
   std::unordered_map<int32_t, std::vector<int32_t>> FindWrites() const {

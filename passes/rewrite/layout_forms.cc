@@ -8,6 +8,7 @@
 #include "millrace/guard.h"
 #include "millrace/tensor.h"
 #include "passes/rewrite/group_ops.h"
+#include "passes/rewrite/order_variable_accesses.h"
 
 namespace millrace {
 namespace {
@@ -42,7 +43,7 @@ bool Reduces(const std::string& op) { return op == "Sum" || op == "Mean" || op =
 
 class FormFinder {
  public:
-  FormFinder(const Graph& graph, const Fanout& fanout) : graph_(graph), fanout_(fanout) {}
+  FormFinder(const Graph& graph, const OpRegistry& ops, const Fanout& fanout) : graph_(graph), ops_(ops), fanout_(fanout) {}
 
   std::optional<LayoutForm> FormOf(NodeId id) const {
     const Node& node = graph_.node(id);
@@ -123,7 +124,7 @@ class FormFinder {
   bool Holds(const Node& node, const LayoutForm& form) const {
     const auto fits = [](const Shape& shape) { return shape.fully_known() && IsImage(shape) && shape.num_elements() > 0; };
     for (int i : form.images) {
-      if (!fits(ShapeOf(node.inputs[i]))) return false;
+      if (!fits(ShapeOf(node.inputs[i])) || ReferenceOf(graph_, ops_, node.inputs[i]).valid()) return false;
     }
     if (form.result && !fits(node.outputs[0].shape)) return false;
     const int rank = ShapeOf(node.inputs[form.images[0]]).rank();
@@ -135,13 +136,14 @@ class FormFinder {
   }
 
   const Graph& graph_;
+  const OpRegistry& ops_;
   const Fanout& fanout_;
 };
 
 }  // namespace
 
-std::vector<std::optional<LayoutForm>> LayoutFormsOf(const Graph& graph, const Fanout& fanout) {
-  const FormFinder finder(graph, fanout);
+std::vector<std::optional<LayoutForm>> LayoutFormsOf(const Graph& graph, const OpRegistry& ops, const Fanout& fanout) {
+  const FormFinder finder(graph, ops, fanout);
   std::vector<std::optional<LayoutForm>> forms(graph.num_ids());
   for (int32_t i = 0; i < graph.num_ids(); ++i) forms[i] = finder.FormOf(NodeId{i});
   return forms;

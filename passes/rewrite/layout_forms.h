@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "millrace/graph.h"
+#include "millrace/op.h"
 
 namespace millrace {
 
@@ -21,8 +22,9 @@ struct LayoutForm {
   int each = 1;
 };
 
-// By node id; none where a node has its channels first already, or computes one way alone.
-std::vector<std::optional<LayoutForm>> LayoutFormsOf(const Graph& graph, const Fanout& fanout);
+// By node id; none where a node has its channels first already, or computes one way alone, or takes the memory of a reference variable,
+// which a Transpose would read at another time.
+std::vector<std::optional<LayoutForm>> LayoutFormsOf(const Graph& graph, const OpRegistry& ops, const Fanout& fanout);
 
 // Whether the node's first result is: fetched are tensors by their names. Where it is the only one, the Transpose behind it takes
 // its name.

@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "graph/table.h"
 #include "millrace/status.h"
 #include "passes/control_flow/control_flow_ops.h"
 #include "passes/rewrite/keep_tables.h"
@@ -113,20 +114,22 @@ class Lowering {
     MR_ASSIGN_OR_RETURN(const KnownTables* const tables, Known());
     const Node& table = graph_.node(SourceOfHandle(graph_, graph_.node(id).inputs[0]).node);
     MR_ASSIGN_OR_RETURN(const TableContents contents, tables->Of(table, graph_.node(id)));
+    AttrMap attrs({{"keys", contents.keys}, {"values", contents.values}, {"replaces", IsMutableTable(table)}});
     changed_ = true;
     Node& node = graph_.mutable_node(id);
     node.attrs = AttrMap();
     if (find) {
       node.op = "_FindInTable";
       node.inputs.erase(node.inputs.begin());
-      node.attrs.Set("keys", contents.keys);
-      node.attrs.Set("values", contents.values);
+      node.attrs = std::move(attrs);
       return absl::OkStatus();
     }
+    const absl::StatusOr<Table> made = Table::Create(attrs);
+    if (!made.ok()) return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' (", node.op, "): ", made.status().message()));
     node.op = "Const";
     node.inputs.clear();
     node.attrs.Set("dtype", DataType::kInt64);
-    node.attrs.Set("value", Tensor::Scalar<int64_t>(contents.keys.num_elements()));
+    node.attrs.Set("value", Tensor::Scalar<int64_t>(made->num_keys()));
     return absl::OkStatus();
   }
 

@@ -27,6 +27,16 @@ struct VariableState {
   std::vector<NodeId> readers;  // since the last write
 };
 
+bool IsReferenceVariable(const Graph& graph, NodeId variable) {
+  return variable.valid() && (graph.node(variable).op == "VariableV2" || graph.node(variable).op == "Variable");
+}
+
+// Of a variable, filled as far as was asked.
+struct Newest {
+  std::vector<int32_t> by_position;  // from the first writer's on: the last write at or before each by given edges, counted from 1
+  size_t writers = 0;                // that were come by
+};
+
 class Orderer {
  public:
   Orderer(Graph& graph, const OpRegistry& ops) : graph_(graph), ops_(ops), def_of_(ops), alias_(graph.num_ids()) {}
@@ -121,44 +131,44 @@ class Orderer {
     return VariableAccess::kRead;
   }
 
-  bool IsReference(NodeId variable) const {
-    return variable.valid() && (graph_.node(variable).op == "VariableV2" || graph_.node(variable).op == "Variable");
-  }
+  bool IsReference(NodeId variable) const { return IsReferenceVariable(graph_, variable); }
 
   // The version that `id` finds in what was read from a variable: a value of a reference variable is its memory, so whoever
   // comes after a write by the graph's own edges finds what was written.
   int32_t SeenVersion(NodeId id, const Alias& alias) {
     if (!IsReference(Variable(alias.variable))) return alias.version;
-    const std::vector<NodeId>& writers = writers_[alias.variable];
-    const bool at_the_end = graph_.node(id).op == "_Fetch";
-    int32_t seen = states_[alias.variable].version;
-    while (seen > alias.version && !at_the_end && !ComesAfter(writers[seen - 1], id)) --seen;
-    return seen;
+    const int32_t now = states_[alias.variable].version;
+    if (now == alias.version || graph_.node(id).op == "_Fetch") return now;
+    return std::max(alias.version, NewestBefore(id, alias.variable));
   }
 
-  // Whether the edges that the graph came with put `later` after `writer`.
-  bool ComesAfter(NodeId writer, NodeId later) {
-    std::vector<bool>& after = after_[writer.value];  // from the writer's position on
-    const size_t begin = position_[writer.value];
-    if (after.empty()) {
-      after.resize(order_.size() - begin);
-      after[0] = true;
-      for (size_t at = 1; at < after.size(); ++at) {
-        const Node& node = graph_.node(order_[begin + at]);
-        bool found = false;
-        const auto look_at = [&](NodeId before) {
-          while (static_cast<size_t>(before.value) >= position_.size()) before = graph_.node(before).inputs[0].node;
-          const size_t position = position_[before.value];
-          found = found || (position >= begin && after[position - begin]);
-        };
-        for (const OutputRef input : node.inputs) look_at(input.node);
-        const size_t given = given_controls_[order_[begin + at].value];
-        for (size_t i = 0; i < given; ++i) look_at(node.control_inputs[i]);
-        after[at] = found;
+  // How many of the variable's writes the edges that the graph came with put before the node: up to the last such one.
+  int32_t NewestBefore(NodeId id, int32_t variable) {
+    const std::vector<NodeId>& writers = writers_[variable];
+    Newest& newest = newest_[variable];
+    const size_t begin = position_[writers[0].value], end = position_[id.value];
+    for (size_t at = begin + newest.by_position.size(); at < end; ++at) {
+      int32_t most = NewestAmongInputs(order_[at], newest, begin);
+      for (; newest.writers < writers.size() && writers[newest.writers] == order_[at]; ++newest.writers) {
+        most = static_cast<int32_t>(newest.writers) + 1;
       }
+      newest.by_position.push_back(most);
     }
-    const size_t position = position_[later.value];
-    return position >= begin && after[position - begin];
+    // Not kept: the node may yet turn out to be the next writer.
+    return NewestAmongInputs(id, newest, begin);
+  }
+
+  int32_t NewestAmongInputs(NodeId id, const Newest& newest, size_t begin) const {
+    int32_t most = 0;
+    const auto look_at = [&](NodeId before) {
+      while (static_cast<size_t>(before.value) >= position_.size()) before = graph_.node(before).inputs[0].node;
+      const size_t position = position_[before.value];
+      if (position >= begin) most = std::max(most, newest.by_position[position - begin]);
+    };
+    const Node& node = graph_.node(id);
+    for (const OutputRef input : node.inputs) look_at(input.node);
+    for (size_t i = 0; i < given_controls_[id.value]; ++i) look_at(node.control_inputs[i]);
+    return most;
   }
 
   // Input `i` of node `id` is a value that a write has ended: read a copy from before that write.
@@ -287,7 +297,7 @@ class Orderer {
   std::vector<size_t> given_controls_;                    // control edges of a node before any was added
   std::vector<NodeId> order_;
   std::vector<size_t> position_;  // in order_, by node
-  std::unordered_map<int32_t, std::vector<bool>> after_;
+  std::unordered_map<int32_t, Newest> newest_;  // by variable
   std::vector<int32_t> marked_;  // per node: the last call of AddControls whose node waits for it
   int32_t mark_ = 0;
   bool changed_ = false;
@@ -307,6 +317,11 @@ NodeId VariableOf(const Graph& graph, const OpRegistry& ops, OutputRef ref) {
     ref = node.inputs[0];
   }
   return NodeId();
+}
+
+NodeId ReferenceOf(const Graph& graph, const OpRegistry& ops, OutputRef ref) {
+  const NodeId variable = VariableOf(graph, ops, ref);
+  return IsReferenceVariable(graph, variable) ? variable : NodeId();
 }
 
 }  // namespace millrace

@@ -27,6 +27,9 @@ absl::StatusOr<bool> OrderVariableAccesses(Graph& graph, const OpRegistry& ops);
 
 // The variable node whose memory the tensor is (through handles, returned references and views), or invalid.
 NodeId VariableOf(const Graph& graph, const OpRegistry& ops, OutputRef ref);
+// The same where it is a reference variable: what takes the tensor later may find what was written since, so it may take neither a
+// copy from an earlier place nor the tensor from a later one.
+NodeId ReferenceOf(const Graph& graph, const OpRegistry& ops, OutputRef ref);
 
 }  // namespace millrace
 

@@ -33,7 +33,10 @@ class Packer {
     int64_t gone = 0;
     for (const PackedPlace& place : places) {
       if (place.pack < 0) {
-        for (OutputRef& input : graph_.mutable_node(place.node).inputs) input = Part(input);
+        for (size_t i = 0; i < graph_.node(place.node).inputs.size(); ++i) {
+          const OutputRef part = Part(graph_.node(place.node).inputs[i]);  // may add a node, and so move all
+          graph_.mutable_node(place.node).inputs[i] = part;
+        }
         order_.push_back({place.node});
         continue;
       }
@@ -192,7 +195,7 @@ class Packer {
 absl::StatusOr<int64_t> PackRows(Graph& graph, const OpRegistry& ops, const std::vector<std::string>& targets,
                                  std::vector<uint64_t>& by_value) {
   MR_ASSIGN_OR_RETURN(const std::vector<NodeId> order, CreationOrder(graph));
-  std::vector<RowPack> packs = FindRowPacks(graph, order, targets);
+  std::vector<RowPack> packs = FindRowPacks(graph, ops, order, targets);
   if (packs.empty()) return 0;
   const std::vector<PackedPlace> places = OrderPacked(graph, ops, order, packs);
   if (std::all_of(packs.begin(), packs.end(), [](const RowPack& pack) { return pack.members.empty(); })) return 0;

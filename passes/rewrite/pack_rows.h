@@ -8,7 +8,7 @@
 // the Split. Packs are as large as the rows' weight or 16 MB, and 1024 rows: what waits for its last member is little.
 //
 // Members do not need one another, and the packs have an order (row_packs.h): recurrent products stay apart. What is
-// guarded, fetched, awaited, or waits for others stays, too.
+// guarded, fetched, awaited, or waits for others stays, too, and what takes a reference variable's memory behind a write.
 //
 // Needs: types; variable accesses not ordered yet, but none changes its place among those of its variable. Establishes:
 // another creation order, in which a pack stands where its last operand is there. Depends on the graph alone, never on a

@@ -1,7 +1,9 @@
 #include "passes/rewrite/repeated_ops.h"
 
+#include <algorithm>
 #include <set>
 
+#include "passes/rewrite/fuse_elementwise.h"
 #include "passes/rewrite/group_ops.h"
 
 namespace millrace {
@@ -24,9 +26,16 @@ bool MayRepeat(const Graph& graph, const Fanout& fanout, NodeId id) {
 
 }  // namespace
 
-std::vector<bool> OpsToRepeat(const Graph& graph, const Fanout& fanout) {
+std::vector<bool> OpsToRepeat(const Graph& graph, const Fanout& fanout, const std::vector<NodeId>& order) {
   std::vector<bool> repeated(graph.num_ids(), false);
-  for (int32_t i = 0; i < graph.num_ids(); ++i) repeated[i] = MayRepeat(graph, fanout, NodeId{i});
+  std::vector<size_t> row(graph.num_ids(), 0);  // how many that are repeated stand one behind another up to this one
+  for (NodeId id : order) {
+    size_t before = 0;
+    for (OutputRef input : graph.node(id).inputs) before = std::max(before, row[input.node.value]);
+    // No group computes a longer row, and who looks for its readers would go all along it.
+    repeated[id.value] = before < kMaxFusedOps && MayRepeat(graph, fanout, id);
+    row[id.value] = repeated[id.value] ? before + 1 : 0;
+  }
   return repeated;
 }
 

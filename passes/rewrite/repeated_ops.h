@@ -10,8 +10,8 @@
 
 namespace millrace {
 
-// Those that may be, by node id.
-std::vector<bool> OpsToRepeat(const Graph& graph, const Fanout& fanout);
+// Those that may be, by node id. `order`: as the nodes were created.
+std::vector<bool> OpsToRepeat(const Graph& graph, const Fanout& fanout, const std::vector<NodeId>& order);
 
 // Of `repeated` those stay that all who read them compute. Returns whether there were others.
 bool KeepRepeatable(const Graph& graph, const std::vector<NodeId>& order, const Groups& groups, std::vector<bool>& repeated);

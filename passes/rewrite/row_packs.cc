@@ -10,6 +10,7 @@
 #include "graph/variable_name.h"
 #include "millrace/guard.h"
 #include "passes/rewrite/group_ops.h"
+#include "passes/rewrite/order_variable_accesses.h"
 #include "passes/rewrite/positions.h"
 #include "passes/shapes/variables.h"
 
@@ -31,8 +32,9 @@ bool TakesRows(const std::string& op) {
 
 class Finder {
  public:
-  Finder(const Graph& graph, const std::vector<NodeId>& order, const std::vector<std::string>& targets)
+  Finder(const Graph& graph, const OpRegistry& ops, const std::vector<NodeId>& order, const std::vector<std::string>& targets)
       : graph_(graph),
+        ops_(ops),
         order_(order),
         targets_(targets.begin(), targets.end()),
         fanout_(ComputeFanout(graph)),
@@ -42,6 +44,7 @@ class Finder {
         is_member_(graph.num_ids(), false) {}
 
   std::vector<RowPack> Run() {
+    FindWrites();
     std::map<std::string, std::vector<NodeId>> products;
     std::vector<const std::vector<NodeId>*> families;  // by their first members
     for (NodeId id : order_) {
@@ -71,12 +74,35 @@ class Finder {
            });
   }
 
+  // Where reference variables are written first.
+  void FindWrites() {
+    for (NodeId id : order_) {
+      const Node& node = graph_.node(id);
+      const OpDef* def = ops_.Find(node.op);
+      for (size_t i = 0; def != nullptr && i < node.inputs.size(); ++i) {
+        if (!def->Writes(static_cast<int>(i))) continue;
+        const NodeId variable = ReferenceOf(graph_, ops_, node.inputs[i]);
+        if (variable.valid()) first_write_.emplace(VariableName(graph_.node(variable)), position_[id.value]);
+      }
+    }
+  }
+
+  // Which of a reference variable's values that is depends on the node's own edges, and a pack has those of all members.
+  bool TakesWhatWasWritten(NodeId id) const {
+    const auto& inputs = graph_.node(id).inputs;
+    return !first_write_.empty() && std::any_of(inputs.begin(), inputs.end(), [&](OutputRef input) {
+      const NodeId variable = ReferenceOf(graph_, ops_, input);
+      const auto write = variable.valid() ? first_write_.find(VariableName(graph_.node(variable))) : first_write_.end();
+      return write != first_write_.end() && write->second < position_[id.value];
+    });
+  }
+
   // Whether the node may go into a pack at all.
   bool MayGo(NodeId id) const {
     const Node& node = graph_.node(id);
     const auto uses = fanout_.of(id);
     return pack_of_[id.value] < 0 && node.control_inputs.empty() && !node.attrs.GetOr(kGuarded, false) && IsStatic(node) &&
-           IsFloating(node.outputs[0].dtype) && targets_.count(node.name) == 0 &&
+           IsFloating(node.outputs[0].dtype) && targets_.count(node.name) == 0 && !TakesWhatWasWritten(id) &&
            std::all_of(uses.begin(), uses.end(), [&](const Fanout::Use& use) {
              return use.input >= 0 && graph_.node(use.consumer).op != "_Fetch";
            });
@@ -267,10 +293,12 @@ class Finder {
   }
 
   const Graph& graph_;
+  const OpRegistry& ops_;
   const std::vector<NodeId>& order_;
   const std::set<std::string> targets_;
   const Fanout fanout_;
   const std::vector<int32_t> position_;
+  std::map<std::string, int32_t> first_write_;  // of reference variables, by name
   std::vector<int32_t> pack_of_;     // by node id
   std::vector<int32_t> generation_;  // by node id; of the last walk
   std::vector<bool> is_member_;      // by node id; of the walk that is going on
@@ -415,8 +443,9 @@ class Walk {
 
 }  // namespace
 
-std::vector<RowPack> FindRowPacks(const Graph& graph, const std::vector<NodeId>& order, const std::vector<std::string>& targets) {
-  return Finder(graph, order, targets).Run();
+std::vector<RowPack> FindRowPacks(const Graph& graph, const OpRegistry& ops, const std::vector<NodeId>& order,
+                                  const std::vector<std::string>& targets) {
+  return Finder(graph, ops, order, targets).Run();
 }
 
 std::vector<PackedPlace> OrderPacked(const Graph& graph, const OpRegistry& ops, const std::vector<NodeId>& order,

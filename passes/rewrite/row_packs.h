@@ -28,7 +28,8 @@ struct RowPack {
 
 // No node is in two packs, and none of a pack needs another one of it. Packs may need each other in a circle. `order`: as the
 // nodes were created.
-std::vector<RowPack> FindRowPacks(const Graph& graph, const std::vector<NodeId>& order, const std::vector<std::string>& targets);
+std::vector<RowPack> FindRowPacks(const Graph& graph, const OpRegistry& ops, const std::vector<NodeId>& order,
+                                  const std::vector<std::string>& targets);
 
 // A pack, or a node that is in none.
 struct PackedPlace {

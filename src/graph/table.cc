@@ -28,9 +28,11 @@ absl::StatusOr<Table> Table::Create(const AttrMap& attrs) {
     return absl::InvalidArgumentError(absl::StrCat("the table has keys of type ", std::string(DataTypeName(keys.dtype())),
                                                    ", expected integers or strings"));
   }
+  const bool replaces = attrs.GetOr("replaces", false);
   for (int64_t i = 0; i < keys.num_elements(); ++i) {
-    const int64_t at = text ? table.by_text_.emplace(keys.strings()[i], i).first->second
-                            : table.by_number_.emplace(keys.IntAt(i), i).first->second;
+    int64_t& at = text ? table.by_text_.emplace(keys.strings()[i], i).first->second
+                       : table.by_number_.emplace(keys.IntAt(i), i).first->second;
+    if (replaces) at = i;
     if (!SameValue(table.values_, at, i)) {
       return absl::InvalidArgumentError(absl::StrCat("key ", text ? keys.strings()[i] : absl::StrCat(keys.IntAt(i)),
                                                      " has two values in the table"));

@@ -128,8 +128,8 @@ std::string Unused(const GoldenCase& golden) {
 
 std::string Identities(const GoldenCase& golden) {
   const auto title = [](int64_t changes) { return absl::StrCat(changes, " identities gone"); };
-  return Rewrite(golden, nullptr, title, [&](Graph& graph, InferenceResult&) {
-    return BypassIdentities(graph, OpRegistry::Builtin(), golden.List("targets"));
+  return Rewrite(golden, nullptr, title, [&](Graph& graph, InferenceResult& inferred) {
+    return BypassIdentities(graph, OpRegistry::Builtin(), golden.List("targets"), inferred.by_value);
   });
 }
 
@@ -200,14 +200,14 @@ std::string Fused(const GoldenCase& golden) {
 std::string Pads(const GoldenCase& golden) {
   const auto title = [](int64_t changes) { return absl::StrCat(changes, " nodes gone"); };
   return Rewrite(golden, &OpRegistry::Builtin(), title, [&](Graph& graph, InferenceResult& inferred) {
-    return FoldPads(graph, golden.List("targets"), inferred.by_value);
+    return FoldPads(graph, OpRegistry::Builtin(), golden.List("targets"), inferred.by_value);
   });
 }
 
 std::string Turned(const GoldenCase& golden) {
   const auto title = [](int64_t changes) { return absl::StrCat(changes, " nodes with channels first"); };
   return Rewrite(golden, &OpRegistry::Builtin(), title, [&](Graph& graph, InferenceResult& inferred) {
-    return ChannelsFirst(graph, inferred.by_value);
+    return ChannelsFirst(graph, OpRegistry::Builtin(), inferred.by_value);
   });
 }
 

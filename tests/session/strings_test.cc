@@ -164,6 +164,17 @@ TEST(Strings, WhatIsNotKnownOfATableIsRefusedByName) {
   EXPECT_FALSE(fed.ok());
 }
 
+TEST(Strings, TheSizeOfATableCountsAKeyOnceAndRefusesOneWithTwoValues) {
+  const std::string keys = "int64[3]{10, 20, 30}", twice = "int64[3]{10, 10, 30}";
+  std::vector<Tensor> out;
+  const absl::Status two_values = SessionOf(absl::StrReplaceAll(kLookup, {{keys, twice}}))->Run({}, {"size"}, {}, &out);
+  EXPECT_EQ(two_values.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(two_values.message(), AllOf(HasSubstr("'size'"), HasSubstr("key 10 has two values")));
+  const auto same_value = SessionOf(absl::StrReplaceAll(kLookup, {{keys, twice}, {"int64[3]{1, 2, 3}", "int64[3]{1, 1, 3}"}}));
+  ASSERT_TRUE(same_value->Run({}, {"size"}, {}, &out).ok());
+  EXPECT_THAT(Ints(out[0]), ElementsAre(2));
+}
+
 // As tf.lookup.experimental.MutableHashTable whose insert runs before the first step.
 constexpr char kMutable[] = R"(
 keys = Const() {dtype=int64, value=int64[2]{10, 20}}
@@ -184,6 +195,19 @@ TEST(Strings, ATableThatIsFilledOnceBeforeTheStepsNeedNotBeStatic) {
   EXPECT_EQ(out[0].DoubleAt(0), 2);
   EXPECT_EQ(out[0].DoubleAt(1), -1);
   EXPECT_EQ(out[0].DoubleAt(2), 1);
+}
+
+TEST(Strings, TheLastValueOfAKeyCountsInAMutableTable) {
+  const auto session = SessionOf(absl::StrCat(
+      absl::StrReplaceAll(kMutable, {{"int64[2]{10, 20}", "int64[3]{10, 10, 20}"}, {"float[2]{1, 2}", "float[3]{1, 2, 3}"}}), "size = LookupTableSizeV2(table)\n"));
+  std::vector<Tensor> out;
+  const absl::Status status =
+      session->Run({{"x", Tensor::Vector<int64_t>(std::vector<int64_t>{10, 20, 30})}}, {"found", "size"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(out[0].DoubleAt(0), 2);
+  EXPECT_EQ(out[0].DoubleAt(1), 3);
+  EXPECT_EQ(out[0].DoubleAt(2), -1);
+  EXPECT_EQ(out[1].IntAt(0), 2);
 }
 
 // Words have no memory on a device.
