@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "graph/shape_math.h"
+
 namespace millrace {
 namespace {
 
@@ -37,7 +39,7 @@ std::optional<Dims> ConcatDims(const OpInstance& instance) {
   for (size_t i = 1; i < count; ++i) {
     const std::optional<Dims> dims = ValueOf(instance, 2 * count + i);
     if (axis < 0 || !dims.has_value() || dims->size() != all->size()) return std::nullopt;
-    (*all)[axis] += (*dims)[axis];
+    if (__builtin_add_overflow((*all)[axis], (*dims)[axis], &(*all)[axis])) return std::nullopt;  // the kernel's error
   }
   return all;
 }
@@ -47,22 +49,17 @@ std::optional<Dims> SliceDims(const OpInstance& instance) {
   std::optional<Dims> size = ValueOf(instance, 4);
   if (!dims.has_value() || !start.has_value() || !size.has_value()) return std::nullopt;
   if (dims->size() != start->size() || dims->size() != size->size()) return std::nullopt;
-  for (size_t d = 0; d < dims->size(); ++d) (*size)[d] = std::min((*size)[d], std::max<int64_t>((*dims)[d] - (*start)[d], 0));
+  for (size_t d = 0; d < dims->size(); ++d) (*size)[d] = SparseSliceSize((*dims)[d], (*start)[d], (*size)[d]);
   return size;
 }
 
 // -1 in the new shape takes what the others leave of the old one.
 std::optional<Dims> ReshapeDims(const OpInstance& instance) {
   const std::optional<Dims> from = ValueOf(instance, 1);
-  std::optional<Dims> to = ValueOf(instance, 2);
+  const std::optional<Dims> to = ValueOf(instance, 2);
   if (!from.has_value() || !to.has_value()) return std::nullopt;
-  int64_t elements = 1, known = 1;
-  for (int64_t dim : *from) elements *= dim;
-  for (int64_t dim : *to) known *= dim < 0 ? 1 : dim;
-  for (int64_t& dim : *to) {
-    if (dim < 0) dim = known == 0 ? 0 : elements / known;
-  }
-  return to;
+  absl::StatusOr<Dims> dims = ResolveSparseReshape(*from, *to);
+  return dims.ok() ? std::optional<Dims>(*std::move(dims)) : std::nullopt;  // the kernel's error
 }
 
 std::vector<std::pair<int, Tensor>> SplitShapes(const OpInstance& instance) {

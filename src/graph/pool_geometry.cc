@@ -22,6 +22,10 @@ absl::Status FoldDepthWindow(const WindowSpec& spec, const DataLayout& layout, c
                              PoolGeometry& geometry) {
   const int channel = layout.channel();
   const int64_t window = spec.sizes[channel], stride = spec.strides[channel], depth = input.dim(channel);
+  if (window < 1 || stride < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Sliding window ksize and strides must be positive, got ", window, " and ", stride, " for the channels"));
+  }
   bool alone = !layout.channels_first;
   for (int i = 0; i < layout.num_spatial(); ++i) {
     alone = alone && spec.sizes[layout.spatial(i)] == 1 && spec.strides[layout.spatial(i)] == 1;

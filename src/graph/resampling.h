@@ -12,9 +12,10 @@
 
 namespace millrace {
 
-// ResizeArea: an axis whose output pixels are `scale` input pixels wide.
+// ResizeArea: an axis whose output pixels are `scale` input pixels wide. A single input pixel has no corners to align.
 inline float AreaScale(int64_t in, int64_t out, bool align_corners) {
-  return align_corners && out > 1 ? static_cast<float>(in - 1) / static_cast<float>(out - 1) : static_cast<float>(in) / static_cast<float>(out);
+  const bool corners = align_corners && in > 1 && out > 1;
+  return corners ? static_cast<float>(in - 1) / static_cast<float>(out - 1) : static_cast<float>(in) / static_cast<float>(out);
 }
 
 // The input pixels that an output pixel covers, from the first one, and how much of each. The last ones may be beyond the image.

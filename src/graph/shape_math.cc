@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <limits>
 
+#include <Eigen/Core>
+
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 
@@ -201,6 +203,46 @@ absl::StatusOr<Shape> ResolveReshape(const Shape& input, absl::Span<const int64_
   return shape;
 }
 
+absl::StatusOr<int64_t> DenseElements(absl::Span<const int64_t> sizes) {
+  int64_t product = 1;
+  for (int64_t size : sizes) {
+    if (size < 0) return absl::InvalidArgumentError(absl::StrCat("Expected shape dimensions to be non-negative, got ", size));
+    if (__builtin_mul_overflow(product, size, &product)) {
+      return absl::InvalidArgumentError(absl::StrCat("Encountered overflow when multiplying the dimensions of ", Shape(sizes).ToString()));
+    }
+  }
+  return product;
+}
+
+absl::StatusOr<std::vector<int64_t>> ResolveSparseReshape(absl::Span<const int64_t> from, absl::Span<const int64_t> to) {
+  std::vector<int64_t> sizes(to.begin(), to.end());
+  int64_t missing = -1;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] != -1) continue;
+    if (missing >= 0) return absl::InvalidArgumentError(absl::StrCat("only one output dimension may be -1, not both ", missing, " and ", d));
+    missing = static_cast<int64_t>(d);
+    sizes[d] = 1;
+  }
+  MR_ASSIGN_OR_RETURN(const int64_t elements, DenseElements(from));
+  MR_ASSIGN_OR_RETURN(const int64_t known, DenseElements(sizes));
+  if (missing >= 0 && known == 0) {
+    return absl::InvalidArgumentError(
+        "reshape cannot infer the missing input size for an empty tensor unless all specified input sizes are non-zero");
+  }
+  if (missing >= 0 ? elements % known != 0 : elements != known) {
+    return absl::InvalidArgumentError(absl::StrCat("Input to reshape is a tensor with ", elements, " dense values, but the requested shape ",
+                                                   missing >= 0 ? "requires a multiple of " : "has ", known));
+  }
+  if (missing >= 0) sizes[missing] = elements / known;
+  return sizes;
+}
+
+int64_t SparseSliceSize(int64_t dim, int64_t start, int64_t size) {
+  int64_t left = 0;
+  if (__builtin_sub_overflow(dim, start, &left)) return size;  // more than int64 counts, as start is that far below 0
+  return std::min(size, std::max<int64_t>(left, 0));
+}
+
 int64_t DiagonalRange::Length(int64_t d, int64_t rows, int64_t columns) const {
   return std::min(rows + std::min<int64_t>(d, 0), columns - std::max<int64_t>(d, 0));
 }
@@ -223,6 +265,28 @@ absl::Status CheckRange(T start, T limit, T delta) {
   return absl::OkStatus();
 }
 
+template <typename T>
+bool PointsAway(T start, T limit, T delta) {
+  return (delta > 0 && limit < start) || (delta < 0 && limit > start);
+}
+
+// How many steps it is to the limit, rounded to the type T after each operation, as TensorFlow does.
+template <typename T>
+double StepsIn(double start, double limit, double delta) {
+  const T distance = static_cast<T>(limit) - static_cast<T>(start);
+  const T steps = distance / static_cast<T>(delta);
+  return std::ceil(std::abs(static_cast<double>(steps)));
+}
+
+double StepsIn(DataType dtype, double start, double limit, double delta) {
+  switch (dtype) {
+    case DataType::kFloat: return StepsIn<float>(start, limit, delta);
+    case DataType::kHalf: return StepsIn<Eigen::half>(start, limit, delta);
+    case DataType::kBfloat16: return StepsIn<Eigen::bfloat16>(start, limit, delta);
+    default: return StepsIn<double>(start, limit, delta);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<int64_t> RangeSize(int64_t start, int64_t limit, int64_t delta) {
@@ -234,14 +298,22 @@ absl::StatusOr<int64_t> RangeSize(int64_t start, int64_t limit, int64_t delta) {
   return static_cast<int64_t>(std::min<uint64_t>(distance / step + (distance % step != 0 ? 1 : 0), INT64_MAX));
 }
 
-absl::StatusOr<int64_t> RangeSize(double start, double limit, double delta) {
+absl::StatusOr<int64_t> RangeSize(DataType dtype, double start, double limit, double delta) {
   MR_RETURN_IF_ERROR(CheckRange(start, limit, delta));
-  const double size = std::ceil(std::abs((limit - start) / delta));
+  const double size = StepsIn(dtype, start, limit, delta);
   if (!(size < 9.0e18)) {
     return absl::InvalidArgumentError(
         absl::StrCat("a range from ", start, " to ", limit, " by ", delta, " has no countable size"));
   }
   return static_cast<int64_t>(size);
+}
+
+absl::StatusOr<int64_t> RowRangeSize(int64_t start, int64_t limit, int64_t delta) {
+  return PointsAway(start, limit, delta) ? 0 : RangeSize(start, limit, delta);
+}
+
+absl::StatusOr<int64_t> RowRangeSize(DataType dtype, double start, double limit, double delta) {
+  return PointsAway(start, limit, delta) ? 0 : RangeSize(dtype, start, limit, delta);
 }
 
 }  // namespace millrace

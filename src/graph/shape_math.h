@@ -47,6 +47,15 @@ absl::StatusOr<std::pair<std::vector<int64_t>, std::vector<int64_t>>> BroadcastG
 // shape is not known.
 absl::StatusOr<Shape> ResolveReshape(const Shape& input, absl::Span<const int64_t> target);
 
+// The product of the sizes of a sparse tensor's dense shape, or an error where one is negative or int64 does not hold it.
+absl::StatusOr<int64_t> DenseElements(absl::Span<const int64_t> dims);
+
+// The shape that SparseReshape gives a sparse tensor of shape `from`: at most one size of `to` is -1, which the others must tell.
+absl::StatusOr<std::vector<int64_t>> ResolveSparseReshape(absl::Span<const int64_t> from, absl::Span<const int64_t> to);
+
+// What SparseSlice takes of a dimension: elements from `start` on, which may lie before it, `size` at most.
+int64_t SparseSliceSize(int64_t dim, int64_t start, int64_t size);
+
 // Diagonals lower … upper of a matrix: d = 0 is the main one, d > 0 are above it.
 struct DiagonalRange {
   int64_t lower = 0, upper = 0;
@@ -58,7 +67,11 @@ struct DiagonalRange {
 
 // Number of elements of Range; InvalidArgument when delta is 0 or points away from the limit.
 absl::StatusOr<int64_t> RangeSize(int64_t start, int64_t limit, int64_t delta);
-absl::StatusOr<int64_t> RangeSize(double start, double limit, double delta);
+// Floats of type `dtype`, in whose precision every step is.
+absl::StatusOr<int64_t> RangeSize(DataType dtype, double start, double limit, double delta);
+// The same of a row of RaggedRange, which has no elements where delta points away from the limit.
+absl::StatusOr<int64_t> RowRangeSize(int64_t start, int64_t limit, int64_t delta);
+absl::StatusOr<int64_t> RowRangeSize(DataType dtype, double start, double limit, double delta);
 
 }  // namespace millrace
 

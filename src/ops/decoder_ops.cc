@@ -159,6 +159,7 @@ absl::Status RaggedToTensorShape(InferenceContext& context) {
   if (types.empty() || static_cast<int>(types.size()) != context.num_inputs() - 3) {
     return context.Error(absl::StrCat(types.size(), " row_partition_types of ", context.num_inputs() - 3, " row partitions"));
   }
+  if (types[0] == "VALUE_ROWIDS") return context.Error("Cannot handle VALUE_ROWIDS in first dimension.");
   const bool sized = types[0] == "FIRST_DIM_SIZE";
   if (sized) MR_RETURN_IF_ERROR(ExpectScalar(context, 3, "FIRST_DIM_SIZE"));
   const int levels = static_cast<int>(types.size()) - (sized ? 1 : 0);

@@ -26,10 +26,10 @@ absl::Status ExpectOneAlignment(const InferenceContext& context) {
 // `images` with the height and width that input `size` asks for.
 absl::StatusOr<Shape> Resized(const InferenceContext& context, int size) {
   MR_RETURN_IF_ERROR(ExpectImages(context, 0));
-  MR_RETURN_IF_ERROR(ExpectOneAlignment(context));
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> wanted, KnownInts(context, size));
-  if (wanted.size() != 2 || wanted[0] <= 0 || wanted[1] <= 0) {
-    return context.Error(absl::StrCat("size has ", wanted.size(), " elements, expected two positive integers"));
+  if (wanted.size() != 2) return context.Error(absl::StrCat("size has ", wanted.size(), " elements, expected two"));
+  if (wanted[0] <= 0 || wanted[1] <= 0) {
+    return context.Error(absl::StrCat("size is [", wanted[0], ",", wanted[1], "], output dimensions must be positive"));
   }
   const Shape& images = context.shape(0);
   if (images.unknown_rank()) return Shape({-1, wanted[0], wanted[1], -1});
@@ -41,17 +41,23 @@ absl::StatusOr<Shape> Resized(const InferenceContext& context, int size) {
 
 absl::Status ResizeFloatShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(2));
+  MR_RETURN_IF_ERROR(ExpectOneAlignment(context));
   MR_ASSIGN_OR_RETURN(Shape shape, Resized(context, 1));
   context.AddOutput(DataType::kFloat, std::move(shape));
   return absl::OkStatus();
 }
 
-// ResizeNearestNeighbor(images, size) and its gradient (grads, size of the original).
-absl::Status ResizeNearestShape(InferenceContext& context) {
+// (grads, size of the original): TensorFlow takes both alignments at once here, though not in the forward op.
+absl::Status ResizeNearestGradShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(2));
   MR_ASSIGN_OR_RETURN(Shape shape, Resized(context, 1));
   context.AddOutput(context.dtype(0), std::move(shape));
   return absl::OkStatus();
+}
+
+absl::Status ResizeNearestShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(ExpectOneAlignment(context));
+  return ResizeNearestGradShape(context);
 }
 
 // (grads, original_image): only the type of the original counts.
@@ -90,7 +96,7 @@ void RegisterImageOps(OpRegistry& registry) {
   AddOp(registry, {.name = "ResizeNearestNeighbor", .shape = ResizeNearestShape, .cost = ResizeCost<1>});
   AddOp(registry, {.name = "ResizeBilinearGrad", .shape = ResizeGradShape, .cost = ResizeCost<4>});
   AddOp(registry, {.name = "ResizeBicubicGrad", .shape = ResizeGradShape, .cost = ResizeCost<8>});
-  AddOp(registry, {.name = "ResizeNearestNeighborGrad", .shape = ResizeNearestShape, .cost = ResizeCost<1>});
+  AddOp(registry, {.name = "ResizeNearestNeighborGrad", .shape = ResizeNearestGradShape, .cost = ResizeCost<1>});
 }
 
 }  // namespace millrace

@@ -1,5 +1,6 @@
 // Ops that rearrange elements inside a tensor (Reverse, Roll, space and batch, depth), pick them (TopK, patches,
 // bounds of sorted rows), and work on diagonals of matrices.
+#include <algorithm>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -260,16 +261,20 @@ absl::Status PatchesShape(InferenceContext& context) {
   }
   for (size_t d = 0; d < rank; ++d) {
     const bool spatial = d > 0 && d + 1 < rank;
-    if (sizes[d] < 1 || strides[d] < 1 || rates[d] < 1 || (!spatial && sizes[d] * strides[d] * rates[d] != 1)) {
+    if (std::max({sizes[d], strides[d], rates[d]}) > std::numeric_limits<int32_t>::max()) {
+      return context.Error(absl::StrCat("ksizes, strides and rates must be at most ", std::numeric_limits<int32_t>::max(), ", got ", sizes[d], ", ",
+                                        strides[d], " and ", rates[d], " for dimension ", d));
+    }
+    if (sizes[d] < 1 || strides[d] < 1 || rates[d] < 1 || (!spatial && std::max({sizes[d], strides[d], rates[d]}) > 1)) {
       return context.Error("ksizes, strides and rates must be positive, and 1 for batch and depth");
     }
   }
   int64_t depth = out.dim(static_cast<int>(rank) - 1);
   for (int d = 1; d + 1 < static_cast<int>(rank); ++d) {
     const int64_t window = (sizes[d] - 1) * rates[d] + 1, size = out.dim(d);
-    if (depth >= 0) depth *= sizes[d];
+    if (depth >= 0) depth = SizeProduct(depth, sizes[d]);
     if (size < 0) continue;
-    const int64_t count = padding == "SAME" ? (size + strides[d] - 1) / strides[d] : (size - window) / strides[d] + 1;
+    const int64_t count = padding == "SAME" ? size / strides[d] + (size % strides[d] != 0 ? 1 : 0) : (size - window) / strides[d] + 1;
     if (padding != "SAME" && (padding != "VALID" || size < window)) {
       return context.Error(absl::StrCat("padding ", padding, ": a window of ", window, " does not fit ", size));
     }

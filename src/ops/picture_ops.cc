@@ -106,6 +106,9 @@ absl::Status CropGradImageShape(InferenceContext& context) {
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> size, KnownInts(context, 3));
   if (size.size() != 4) return context.Error("image_size must have 4 elements");
   if (size[1] <= 0 || size[2] <= 0) return context.Error(absl::StrCat("image dimensions must be positive, got ", size[1], " and ", size[2]));
+  if (size[0] < 0 || size[3] < 0) {
+    return context.Error(absl::StrCat("image_size asks for ", size[0], " images of ", size[3], " channels, expected no negative size"));
+  }
   MR_RETURN_IF_ERROR(ExpectCropGradients(context, 1, size[3]));
   MR_ASSIGN_OR_RETURN(const DataType dtype, RequiredAttr<DataType>(context, "T"));
   context.AddOutput(dtype, Shape(absl::MakeConstSpan(size)));

@@ -1,11 +1,11 @@
 // Rows of different lengths: as sparse tensors, by their numbers, counts of their elements, ranges of their own per row; crossed
 // features, sets.
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "graph/shape_math.h"
 #include "millrace/status.h"
 #include "ops/rare.h"
 #include "ops/rules.h"
@@ -109,16 +109,6 @@ absl::Status SparseOutputShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
-// Elements of [start, limit) in steps of delta.
-template <typename T>
-absl::StatusOr<int64_t> Steps(const InferenceContext& context, T start, T limit, T delta) {
-  if (delta == T(0)) return context.Error("Requires delta != 0");
-  if ((delta > 0) == (limit < start)) return 0;
-  const double steps = std::ceil((static_cast<double>(limit) - static_cast<double>(start)) / static_cast<double>(delta));
-  if (!(steps <= 1e15)) return context.Error("a range has more elements than any memory has room for");
-  return static_cast<int64_t>(steps);
-}
-
 // (starts, limits, deltas) -> splits, values
 absl::Status RaggedRangeShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(3));
@@ -141,9 +131,9 @@ absl::Status RaggedRangeShape(InferenceContext& context) {
     const auto at = [&](int i) { return values[i]->shape().rank() == 0 ? 0 : row; };
     absl::StatusOr<int64_t> steps =
         IsInteger(context.dtype(0))
-            ? Steps<int64_t>(context, values[0]->IntAt(at(0)), values[1]->IntAt(at(1)), values[2]->IntAt(at(2)))
-            : Steps<double>(context, values[0]->DoubleAt(at(0)), values[1]->DoubleAt(at(1)), values[2]->DoubleAt(at(2)));
-    MR_RETURN_IF_ERROR(steps.status());
+            ? RowRangeSize(values[0]->IntAt(at(0)), values[1]->IntAt(at(1)), values[2]->IntAt(at(2)))
+            : RowRangeSize(context.dtype(0), values[0]->DoubleAt(at(0)), values[1]->DoubleAt(at(1)), values[2]->DoubleAt(at(2)));
+    if (!steps.ok()) return ErrorAtNode(context, steps.status());
     total = SizeSum(total, *steps);
   }
   context.AddOutput(splits, Shape({rows + 1}));

@@ -3,6 +3,7 @@
 #include "millrace/status.h"
 #include "ops/register.h"
 #include "ops/rules.h"
+#include "ops/sizes.h"
 
 namespace millrace {
 namespace {
@@ -53,7 +54,7 @@ absl::Status AddSortedSegments(InferenceContext& context, int ids) {
     return absl::OkStatus();
   }
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> values, KnownInts(context, ids));
-  const int64_t rows = values.empty() ? 0 : values.back() + 1;
+  const int64_t rows = values.empty() ? 0 : SizeSum(values.back(), 1);
   if (rows < 0) return context.Error("segment ids must be >= 0");
   context.AddOutput(context.dtype(0), WithRows(rows, context.shape(0), 1));
   return absl::OkStatus();

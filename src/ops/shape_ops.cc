@@ -156,7 +156,7 @@ absl::Status RangeShape(InferenceContext& context) {
   const absl::StatusOr<int64_t> size =
       IsInteger(context.dtype(0))
           ? RangeSize(values[0]->IntAt(0), values[1]->IntAt(0), values[2]->IntAt(0))
-          : RangeSize(values[0]->DoubleAt(0), values[1]->DoubleAt(0), values[2]->DoubleAt(0));
+          : RangeSize(context.dtype(0), values[0]->DoubleAt(0), values[1]->DoubleAt(0), values[2]->DoubleAt(0));
   if (!size.ok()) return ErrorAtNode(context, size.status());
   context.AddOutput(context.dtype(0), Shape({*size}));
   return absl::OkStatus();

@@ -28,7 +28,7 @@ absl::Status ExpectSparse(const InferenceContext& context, int indices_at, int v
 }
 
 int64_t RowsOf(const Shape& shape) { return shape.unknown_rank() || shape.rank() == 0 ? -1 : shape.dim(0); }
-int64_t SumOf(int64_t a, int64_t b) { return a < 0 || b < 0 ? -1 : a + b; }
+int64_t SumOf(int64_t a, int64_t b) { return a < 0 || b < 0 ? -1 : SizeSum(a, b); }
 
 // Outputs first and first + 1: at most `rows` indices of that rank, and values.
 void AddBounded(InferenceContext& context, int first, int64_t rows, int64_t rank, DataType type) {
@@ -145,6 +145,9 @@ absl::Status ReduceShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(ExpectSparse(context, 0, 1, 2));
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> dims, KnownInts(context, 2));
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, KnownInts(context, 3));
+  for (int64_t dim : dims) {
+    if (dim < 0) return context.Error(absl::StrCat("Expected shape dimensions to be non-negative, got ", dim, " of input_shape"));
+  }
   const bool keep = context.attrs().GetOr<bool>("keep_dims", false);
   std::vector<bool> reduced(dims.size(), false);
   for (int64_t axis : axes) {

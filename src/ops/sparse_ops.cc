@@ -3,6 +3,7 @@
 #include "millrace/status.h"
 #include "ops/register.h"
 #include "ops/rules.h"
+#include "ops/sizes.h"
 
 namespace millrace {
 namespace {
@@ -78,6 +79,10 @@ absl::Status DenseAddShape(InferenceContext& context) {
 absl::Status SparseSoftmaxShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(3));
   MR_RETURN_IF_ERROR(ExpectSparse(context, 0));
+  const Shape& dims = context.shape(2);
+  if (dims.fully_known() && dims.num_elements() < 2) {
+    return context.Error(absl::StrCat("Input should have rank >= 2, but its shape has ", dims.num_elements(), " dimensions"));
+  }
   context.AddOutput(context.dtype(1), context.shape(1));
   return absl::OkStatus();
 }
@@ -99,7 +104,7 @@ absl::Status FillRowsShape(InferenceContext& context) {
   if (dense.empty() || dense[0] < 0) return context.Error("Dense shape cannot be empty or negative.");
   const Shape &indices = context.shape(0), &fill = context.shape(3);
   if (fill.fully_known() && fill.rank() != 0) return context.Error(absl::StrCat("default_value must be a scalar, saw ", fill.ToString()));
-  const int64_t count = indices.rank() == 2 ? indices.dim(0) : -1, most = count < 0 ? -1 : count + dense[0];
+  const int64_t count = indices.rank() == 2 ? indices.dim(0) : -1, most = count < 0 ? -1 : SizeSum(count, dense[0]);
   context.AddOutput(DataType::kInt64, Shape({most, static_cast<int64_t>(dense.size())}));
   context.AddOutput(context.dtype(1), Shape({most}));
   context.AddOutput(DataType::kBool, Shape({dense[0]}));
@@ -122,7 +127,7 @@ absl::Status FillRaggedRowsShape(InferenceContext& context) {
     return context.Error(absl::StrCat("The length of `values` (", values.dim(0), ") must match the first dimension of `value_rowids` (", of_values.dim(0), ")."));
   }
   if (rows < 0) return context.Error(absl::StrCat("`nrows` is ", rows, ", expected at least 0"));
-  const int64_t count = of_values.fully_known() ? of_values.dim(0) : -1, most = count < 0 ? -1 : count + rows;
+  const int64_t count = of_values.fully_known() ? of_values.dim(0) : -1, most = count < 0 ? -1 : SizeSum(count, rows);
   context.AddOutput(DataType::kInt64, Shape({most}));
   context.AddOutput(context.dtype(1), Shape({most}));
   context.AddOutput(DataType::kBool, Shape({rows}));

@@ -27,7 +27,6 @@ EXPLAINED = {
     ("NonMaxSuppressionV3", "nan"): "TensorFlow's queue of scores has no order of NaN",
     ("DepthwiseConv2dNativeBackpropFilter", "empty"): "TensorFlow leaves memory as it was; zeros by case DepthwiseConv2dNativeBackpropFilter_no_batch",
     ("AdjustHue", "nan"): "a pixel with NaN has no hue: the answer depends on the order of comparisons",
-    ("RGBToHSV", "nan"): "a pixel with NaN has no hue: the answer depends on the order of comparisons",
     ("RFFT2D", "empty"): "TensorFlow leaves memory as it was; zeros here",
     ("RFFT3D", "empty"): "TensorFlow leaves memory as it was; zeros here",
     ("RFFT2D", "nan"): "which parts of the numbers are NaN depends on the order of sums",

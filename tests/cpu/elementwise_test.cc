@@ -404,6 +404,26 @@ TEST(ActivationGradientTest, WhereTheIncomingOneIsZeroSoAreThoseOfRootsAndRecipr
   }
 }
 
+// The processor has no quotient of the least integer and -1: TensorFlow ends with it.
+TEST(SparseDenseTest, IntegersWrapAround) {
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::lowest();
+  const int64_t places[] = {0, 1, 2};
+  const Tensor indices = Tensor::Vector<int64_t>(places).Reshaped(Shape({3, 1})), shape = Tensor::Vector<int64_t>({3});
+  const auto mixed = [&](const char* op, const Tensor& values, const Tensor& dense) {
+    return EvaluateOnThreads({op, {}, {indices, values, shape, dense}});
+  };
+  const Tensor values = Tensor::Vector<int64_t>({kLeast, 7, -7}), dense = Tensor::Vector<int64_t>({-1, -2, 2});
+  EXPECT_THAT(mixed("SparseDenseCwiseDiv", values, dense).as<int64_t>(), testing::ElementsAre(kLeast, -3, -3));
+  EXPECT_THAT(mixed("SparseDenseCwiseMul", values, dense).as<int64_t>(), testing::ElementsAre(kLeast, -14, -14));
+  EXPECT_THAT(mixed("SparseDenseCwiseAdd", values, dense).as<int64_t>(), testing::ElementsAre(std::numeric_limits<int64_t>::max(), 5, -5));
+  const Tensor narrow = Tensor::Vector<int8_t>({-128, 100, -3}), by = Tensor::Vector<int8_t>({-1, 2, -1});
+  EXPECT_THAT(mixed("SparseDenseCwiseDiv", narrow, by).as<int8_t>(), testing::ElementsAre(-128, 50, 3));
+  const Tensor floats = TensorOf(DataType::kFloat, {0, kInf, 3}), others = TensorOf(DataType::kFloat, {-1, -1, -2});
+  const Tensor quotients = mixed("SparseDenseCwiseDiv", floats, others);
+  EXPECT_THAT(quotients.as<float>(), testing::ElementsAre(0, -kInf, -1.5f));
+  EXPECT_TRUE(std::signbit(quotients.as<float>()[0]));
+}
+
 // The cube alone would be no number of the type.
 TEST(ActivationGradientTest, OfReciprocalRootsFarFromOneAreThere) {
   const Tensor y = TensorOf(DataType::kFloat, {1e13, 1e-14}), dy = TensorOf(DataType::kFloat, {1e-30, 1e30});

@@ -181,6 +181,33 @@ TEST(ReductionTest, WrongAxesAreErrors) {
   EXPECT_THAT(Evaluate(unknown).status().message(), testing::HasSubstr("must be known when the graph is planned"));
 }
 
+// 256 rows are 0 as a byte: TensorFlow divides by it and ends.
+TEST(SegmentMeanTest, RefusesRowsThatTheElementsDoNotCount) {
+  for (const int64_t rows : {255, 256, 257}) {
+    const Tensor x = NumbersOf(DataType::kUint8, Shape({rows, 2}), 1), ids = Tensor::Vector<int32_t>(std::vector<int32_t>(rows, 0));
+    const auto mean = Evaluate({"SegmentMean", {}, {x, ids}, {false, true}});
+    if (rows != 256) {
+      EXPECT_TRUE(mean.ok()) << mean.status();
+    } else {
+      EXPECT_THAT(mean.status().message(), testing::HasSubstr("segment 0 has 256 rows"));
+    }
+  }
+}
+
+// TensorFlow counts in memory that is not the histogram's.
+TEST(HistogramTest, RefusesRangesWithoutAPlaceForAValue) {
+  const auto counted = [](float value, float low, float high) {
+    return Evaluate({"HistogramFixedWidth", {}, {Tensor::Vector<float>({value}), Tensor::Vector<float>({low, high}), Tensor::Scalar<int32_t>(3)},
+                     {false, false, true}}).status();
+  };
+  constexpr float kEnd = std::numeric_limits<float>::infinity();
+  EXPECT_THAT(counted(1, -kEnd, 5).message(), testing::HasSubstr("value_range should be finite, but got '[-inf, 5]' for the value 1"));
+  EXPECT_THAT(counted(kEnd, 0, kEnd).message(), testing::HasSubstr("value_range should be finite"));
+  EXPECT_THAT(counted(kNan, 0, 5).message(), testing::HasSubstr("must not contain NaN"));
+  EXPECT_TRUE(counted(kEnd, 0, 5).ok());
+  EXPECT_TRUE(counted(1, 0, kEnd).ok());
+}
+
 TEST(L2LossTest, IsHalfTheSumOfSquares) {
   const Tensor x = NumbersOf(DataType::kFloat, Shape({50, 4000}), 1);
   double squares = 0;

@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -11,6 +13,7 @@
 #include "cuda/emulated/host_services.h"
 #include "cuda/kernels/register.h"
 #include "cuda/plugin_loader.h"
+#include "graph/random_algorithm.h"
 #include "millrace/device.h"
 #include "millrace/op.h"
 #include "runtime/op_evaluator.h"
@@ -30,24 +33,28 @@ OpInstance Node(const std::string& op, DataType dtype) {
   return instance;
 }
 
-absl::StatusOr<Tensor> RunOn(TestDevice& device, const OpInstance& instance, const Tensor& seed) {
+// `given`: the inputs behind the shape.
+absl::StatusOr<Tensor> RunOn(TestDevice& device, const OpInstance& instance, const std::vector<Tensor>& given) {
   auto kernel = (*device.kernels().Find(instance.op))(instance);
   if (!kernel.ok()) return kernel.status();
   Tensor numbers(instance.outputs[0].dtype, instance.outputs[0].shape);
-  void *const given = device.Allocate(seed.size_bytes()), *const made = device.Allocate(numbers.size_bytes());
-  device.CopyToDevice(given, seed.data(), seed.size_bytes());
-  void* const inputs[] = {nullptr, given};
+  std::vector<void*> inputs = {nullptr};
+  for (const Tensor& input : given) {
+    inputs.push_back(device.Allocate(input.size_bytes()));
+    device.CopyToDevice(inputs.back(), input.data(), input.size_bytes());
+  }
+  void* const made = device.Allocate(numbers.size_bytes());
   InOrder runner;
   KernelContext context;
   context.instance = &instance;
-  context.inputs = inputs;
+  context.inputs = inputs.data();
   context.outputs = &made;
   context.parallel = &runner;
   context.stream = device.stream();
   absl::Status status = (*kernel)->Run(context);
   status.Update(device.Synchronize(instance));
   device.CopyToHost(numbers.mutable_data(), made, numbers.size_bytes());
-  device.Free(given);
+  for (size_t i = 1; i < inputs.size(); ++i) device.Free(inputs[i]);
   device.Free(made);
   return status.ok() ? absl::StatusOr<Tensor>(numbers) : status;
 }
@@ -63,7 +70,7 @@ int ExpectBitsOfCpu(TestDevice& device) {
       const OpInstance instance = Node(op, dtype);
       const auto expected = EvaluateOp(*OpRegistry::Builtin().Find(op), CpuKernels(), instance, {Tensor::Vector<int32_t>(shape), seed});
       EXPECT_TRUE(expected.ok()) << expected.status();
-      const absl::StatusOr<Tensor> numbers = RunOn(device, instance, seed);
+      const absl::StatusOr<Tensor> numbers = RunOn(device, instance, {seed});
       EXPECT_TRUE(numbers.ok()) << numbers.status();
       const bool same = expected.ok() && numbers.ok() && numbers->BitEqual((*expected)[0]);
       EXPECT_TRUE(same);
@@ -71,6 +78,33 @@ int ExpectBitsOfCpu(TestDevice& device) {
     }
   }
   return passed;
+}
+
+// Which algorithm it is, only the device knows.
+TEST(RandomCudaKernelsTest, RefuseWhatIsNotPhilox) {
+  constexpr int32_t kThreeFry = 2;
+  HostServices services(/*written_out=*/true);
+  KernelRegistry registry;
+  RegisterCudaKernels(registry, services);
+  const auto device = conformance::MakeHostDevice(registry);
+  for (const auto& [op, dtype] : {std::pair("StatelessRandomUniformV2", DataType::kFloat), std::pair("StatelessRandomNormalV2", DataType::kFloat),
+                                  std::pair("StatelessTruncatedNormalV2", DataType::kFloat), std::pair("StatelessRandomUniformIntV2", DataType::kInt32),
+                                  std::pair("StatelessRandomUniformFullIntV2", DataType::kInt32)}) {
+    for (const int32_t algorithm : {kThreeFry, static_cast<int32_t>(kAlgorithmAuto)}) {
+      SCOPED_TRACE(absl::StrCat(op, " ", algorithm));
+      const std::vector<Tensor> given = {Tensor::Vector<uint64_t>({3}), Tensor::Vector<uint64_t>({1, 2}), Tensor::Scalar<int32_t>(algorithm),
+                                         Tensor::Scalar<int32_t>(-3), Tensor::Scalar<int32_t>(9)};
+      OpInstance instance = Node(op, dtype);
+      instance.inputs.resize(1);
+      for (const Tensor& input : given) instance.inputs.push_back(input.type());
+      const absl::Status status = RunOn(*device, instance, given).status();
+      if (algorithm == kAlgorithmAuto) {
+        EXPECT_TRUE(status.ok()) << status;
+      } else {
+        EXPECT_EQ(status.message(), "random algorithm 2 is not supported, expected 1 (Philox) or 3 (auto)");
+      }
+    }
+  }
 }
 
 TEST(RandomCudaKernelsTest, HaveTheCpusBitsOnTheHost) {

@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <deque>
 #include <iterator>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "millrace/op.h"
@@ -290,6 +293,118 @@ TEST(ShapeRulesTest, TopKRefusesRowsThatItsIndicesDoNotReach) {
   EXPECT_EQ(infer(DataType::kInt32, 2147483647), "");
   EXPECT_THAT(infer(DataType::kInt32, 2147483648), testing::HasSubstr("must be <= 2147483647, got 2147483648"));
   EXPECT_EQ(infer(DataType::kInt64, 2147483648), "");
+}
+
+// The shapes of what a node of these inputs gives, "[3] [2,5]", or its error. An input of no elements told is one whose value is not known.
+std::string ShapesOrError(const char* op, const std::vector<std::pair<Tensor, TensorType>>& inputs, const AttrMap& attrs = {}) {
+  std::vector<TensorType> types;
+  std::vector<const Tensor*> values;
+  for (const auto& [value, type] : inputs) {
+    types.push_back(value.empty() ? type : value.type());
+    values.push_back(value.empty() ? nullptr : &value);
+  }
+  InferenceContext context("node", op, attrs, types, values);
+  const absl::Status status = OpRegistry::Builtin().Find(op)->InferShapes(context);
+  if (!status.ok()) return std::string(status.message());
+  std::vector<std::string> shapes;
+  for (const TensorType& output : context.outputs()) shapes.push_back(output.shape.ToString());
+  return absl::StrJoin(shapes, " ");
+}
+std::pair<Tensor, TensorType> Known(Tensor value) { return {std::move(value), TensorType()}; }
+std::pair<Tensor, TensorType> Typed(DataType dtype, std::vector<int64_t> dims) { return {Tensor(), {dtype, Shape(absl::MakeConstSpan(dims))}}; }
+std::pair<Tensor, TensorType> Vector64(std::vector<int64_t> values) { return Known(Tensor::Vector<int64_t>(values)); }
+
+TEST(ShapeRulesTest, RangesOfFloatsAreCountedInTheirOwnPrecision) {
+  const auto floats = [](float limit, float delta) {
+    return ShapesOrError("Range", {Known(Tensor::Scalar(0.0f)), Known(Tensor::Scalar(limit)), Known(Tensor::Scalar(delta))});
+  };
+  EXPECT_EQ(floats(0.3f, 0.1f), "[3]");
+  EXPECT_EQ(floats(0.6f, 0.2f), "[3]");
+  EXPECT_EQ(floats(1.0f, 0.1f), "[10]");
+  EXPECT_THAT(floats(std::numeric_limits<float>::infinity(), 0.1f), testing::HasSubstr("has no countable size"));
+  const auto sixteen = [](DataType dtype, uint16_t limit, uint16_t delta) {
+    const auto scalar = [dtype](uint16_t bits) {
+      Tensor tensor(dtype, Shape());
+      *static_cast<uint16_t*>(tensor.mutable_data()) = bits;
+      return Known(std::move(tensor));
+    };
+    return ShapesOrError("Range", {scalar(0), scalar(limit), scalar(delta)});
+  };
+  EXPECT_EQ(sixteen(DataType::kBfloat16, 0x3e9a, 0x3dcd), "[3]");  // 0.3 and 0.1
+  EXPECT_EQ(sixteen(DataType::kHalf, 0x34cd, 0x2e66), "[4]");      // 0.30005 and 0.09998
+}
+
+TEST(ShapeRulesTest, RangesOfRowsAreThoseOfTheKernel) {
+  const auto ints = [](int64_t start, int64_t limit, int64_t delta) {
+    return ShapesOrError("RaggedRange", {Vector64({start}), Vector64({limit}), Vector64({delta})});
+  };
+  constexpr int64_t kNoDouble = (int64_t{1} << 53) + 1;
+  EXPECT_EQ(ints(kNoDouble, kNoDouble + 1, 1), "[2] [1]");
+  EXPECT_EQ(ints(kNoDouble - 1, kNoDouble, 1), "[2] [1]");
+  EXPECT_EQ(ints(INT64_MIN, INT64_MIN + 3, 2), "[2] [2]");
+  EXPECT_EQ(ints(INT64_MIN, INT64_MAX, int64_t{1} << 62), "[2] [4]");
+  EXPECT_EQ(ints(3, 1, 1), "[2] [0]");
+  EXPECT_EQ(ints(1, 3, -1), "[2] [0]");
+  EXPECT_THAT(ints(1, 3, 0), testing::HasSubstr("Requires delta != 0"));
+  const auto row = [](float value) { return Known(Tensor::Vector<float>({value})); };
+  EXPECT_EQ(ShapesOrError("RaggedRange", {row(0), row(0.3f), row(0.1f)}), "[2] [3]");
+}
+
+TEST(ShapeRulesTest, WindowsOfNoSizeAndOfTooMuchAreRefused) {
+  AttrMap pool;
+  pool.Set("padding", std::string("VALID"));
+  pool.Set("ksize", std::vector<int64_t>{1, 1, 1, 0});
+  pool.Set("strides", std::vector<int64_t>{1, 1, 1, 0});
+  EXPECT_THAT(ShapesOrError("MaxPool", {Typed(DataType::kFloat, {1, 4, 4, 2})}, pool), testing::HasSubstr("Sliding window ksize and strides must be positive"));
+  AttrMap patches;
+  patches.Set("padding", std::string("SAME"));
+  patches.Set("ksizes", std::vector<int64_t>{1, 4194304, 2097152, 2097152, 1});
+  patches.Set("strides", std::vector<int64_t>{1, 1, 1, 1, 1});
+  EXPECT_EQ(ShapesOrError("ExtractVolumePatches", {Typed(DataType::kFloat, {1, 1, 1, 1, 1})}, patches), "[1,1,1,1,9223372036854775807]");
+  for (const char* list : {"ksizes", "strides", "rates"}) {
+    AttrMap large;
+    large.Set("padding", std::string("SAME"));
+    for (const char* each : {"ksizes", "strides", "rates"}) large.Set(each, std::vector<int64_t>{1, 1, 1, 1});
+    large.Set(list, std::vector<int64_t>{1, int64_t{1} << 40, 1, 1});
+    EXPECT_THAT(ShapesOrError("ExtractImagePatches", {Typed(DataType::kFloat, {1, 3, 3, 1})}, large), testing::HasSubstr("must be at most 2147483647")) << list;
+  }
+}
+
+TEST(ShapeRulesTest, SizesBelowZeroAreNamed) {
+  const auto size = [](std::vector<int32_t> values) { return Known(Tensor::Vector<int32_t>(values)); };
+  EXPECT_THAT(ShapesOrError("ResizeBilinear", {Typed(DataType::kFloat, {1, 2, 2, 1}), size({0, 2})}), testing::HasSubstr("size is [0,2]"));
+  AttrMap crop;
+  crop.Set("T", DataType::kFloat);
+  EXPECT_THAT(ShapesOrError("CropAndResizeGradImage",
+                            {Typed(DataType::kFloat, {1, 2, 2, 1}), Typed(DataType::kFloat, {1, 4}), Typed(DataType::kInt32, {1}), size({-1, 2, 2, 1})}, crop),
+              testing::HasSubstr("image_size asks for -1 images"));
+  EXPECT_THAT(ShapesOrError("SparseReduceSum", {Typed(DataType::kInt64, {0, 2}), Typed(DataType::kFloat, {0}), Vector64({-3, 5}), size({1})}),
+              testing::HasSubstr("Expected shape dimensions to be non-negative, got -3"));
+}
+
+TEST(ShapeRulesTest, RowsBeyondCountingAreTheMostThereAre) {
+  constexpr char kMost[] = "9223372036854775807";
+  const auto one = [](DataType dtype) { return Typed(dtype, {1}); };
+  const auto fill = Typed(DataType::kFloat, {});
+  EXPECT_EQ(ShapesOrError("SparseFillEmptyRows", {Typed(DataType::kInt64, {1, 2}), one(DataType::kFloat), Vector64({INT64_MAX, 1}), fill}),
+            absl::StrCat("[", kMost, ",2] [", kMost, "] [", kMost, "] [1]"));
+  EXPECT_EQ(ShapesOrError("RaggedFillEmptyRows", {one(DataType::kInt64), one(DataType::kFloat), Known(Tensor::Scalar<int64_t>(INT64_MAX)), fill}),
+            absl::StrCat("[", kMost, "] [", kMost, "] [", kMost, "] [1]"));
+  EXPECT_EQ(ShapesOrError("SegmentSum", {Typed(DataType::kFloat, {1, 2}), Vector64({INT64_MAX})}), absl::StrCat("[", kMost, ",2]"));
+}
+
+TEST(ShapeRulesTest, SparseRowsHaveColumnsAndRowIdsHaveRowsBefore) {
+  const auto softmax = [](int64_t rank) {
+    return ShapesOrError("SparseSoftmax", {Typed(DataType::kInt64, {1, rank}), Typed(DataType::kFloat, {1}), Typed(DataType::kInt64, {rank})});
+  };
+  EXPECT_EQ(softmax(2), "[1]");
+  EXPECT_THAT(softmax(1), testing::HasSubstr("Input should have rank >= 2"));
+  AttrMap ids;
+  ids.Set("row_partition_types", std::vector<std::string>{"VALUE_ROWIDS"});
+  ids.Set("num_row_partition_tensors", int64_t{1});
+  EXPECT_THAT(ShapesOrError("RaggedTensorToTensor",
+                            {Vector64({-1, -1}), Typed(DataType::kFloat, {3}), Typed(DataType::kFloat, {}), Typed(DataType::kInt64, {3})}, ids),
+              testing::HasSubstr("Cannot handle VALUE_ROWIDS in first dimension."));
 }
 
 TEST(CostTest, FourierTransformsOfLargePrimesAreConvolutions) {

@@ -57,7 +57,7 @@ absl::StatusOr<TrainingResult> TrainHeldUp(const TrainingGraph& random, const Se
 
 TEST(RandomGraphs, GiveTheBitsOfBaselineUnderEveryPlan) {
   constexpr int kVariants = 5;
-  const int64_t graphs = FromEnvironment("MILLRACE_RANDOM_GRAPHS", 60);
+  const int64_t graphs = FromEnvironment("MILLRACE_RANDOM_GRAPHS", 100);
   const uint64_t first = static_cast<uint64_t>(FromEnvironment("MILLRACE_RANDOM_SEED", 1));
   const std::vector<conformance::Case> cases = UsableCases(kFolder);
   int64_t ran = 0, compared = 0, refused = 0, spread = 0, tiered = 0;

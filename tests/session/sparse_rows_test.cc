@@ -1,9 +1,13 @@
 // Sparse tensors whose rows go through lists, as map_fn hands them to the turns of its loops.
+#include <algorithm>
+#include <iterator>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
 #include "millrace/session.h"
+#include "passes/shapes/sparse_shapes.h"
 #include "text_session.h"
 
 namespace millrace {
@@ -65,6 +69,43 @@ std::string ErrorOf(const std::string& text) {
 TEST(SparseRows, OutOfOrderAreAnError) {
   EXPECT_THAT(ErrorOf(Rows("2, 1, 0, 0, 2, 2", "variant")), HasSubstr("indices that are not in the order of rows"));
   EXPECT_THAT(ErrorOf(Rows("0, 1, 2, 0, 7, 2", "variant")), HasSubstr("or of rows that are not there"));
+}
+
+// The planner reckons with the shape that the kernel gives.
+TEST(SparseRows, SlicesBeginBeforeTheFirstRow) {
+  const auto session = SessionOf(R"(
+indices = Placeholder() {dtype=int64, shape=shape[2,2]}
+values = Const() {dtype=float, value=float[2]{1.0, 2.0}}
+shape = Const() {dtype=int64, value=int64[2]{3, 4}}
+start = Const() {dtype=int64, value=int64[2]{-1, 0}}
+size = Const() {dtype=int64, value=int64[2]{5, 9}}
+half = Const() {dtype=float, value=float[]{0.5}}
+slice = SparseSlice(indices, values, shape, start, size) {T=float}
+out = Fill(slice:2, half) {T=float, index_type=int64}
+)");
+  Tensor indices(DataType::kInt64, Shape({2, 2}));
+  const int64_t at[] = {0, 0, 2, 3};
+  std::copy(std::begin(at), std::end(at), indices.mutable_as<int64_t>().begin());
+  std::vector<Tensor> out;
+  const absl::Status status = session->Run({{"indices", indices}}, {"slice:0", "slice:2", "out"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(out[0].as<int64_t>(), ElementsAre(1, 0, 3, 3));
+  EXPECT_THAT(out[1].as<int64_t>(), ElementsAre(4, 4));
+  EXPECT_EQ(out[2].shape(), Shape({4, 4}));
+}
+
+TEST(SparseRows, ShapesThatTheKernelRefusesAreNotPlannedFor) {
+  const auto planned = [](std::vector<int64_t> from, std::vector<int64_t> to) {
+    OpInstance instance{.name = "node", .op = "SparseReshape"};
+    instance.input_values = {Tensor(), Tensor::Vector<int64_t>(from), Tensor::Vector<int64_t>(to)};
+    const auto shapes = SparseShapes(instance);
+    return shapes.empty() ? std::vector<int64_t>() : testing::Ints(shapes[0].second);
+  };
+  EXPECT_THAT(planned({3, 4}, {2, -1}), ElementsAre(2, 6));
+  EXPECT_THAT(planned({12}, {-1, -1}), ElementsAre());
+  EXPECT_THAT(planned({12}, {-2, -6}), ElementsAre());
+  EXPECT_THAT(planned({0, 4}, {-1, 0}), ElementsAre());
+  EXPECT_THAT(planned({int64_t{1} << 40, int64_t{1} << 40}, {-1}), ElementsAre());
 }
 
 TEST(SparseRows, AsStringsAreRefused) {

@@ -162,6 +162,14 @@ def math_cases():
     yield Case("Zeta_far", "Zeta", [np.array(far, np.float32), np.array(shift, np.float32)], atol=1e-37)
     yield Case("Zeta_far_double", "Zeta", [np.array(far, np.float64), np.array(shift, np.float64)], rtol=1e-12)
     yield Case("Polygamma_far", "Polygamma", [np.array([20, 12, 3], np.float32), np.array([1e3, 1e4, 1e20], np.float32)], atol=1e-37)
+    for dtype in (np.float32, np.float64):
+        shifts = np.array([-INF, -1.5, -1, 0, 0.5, 1, 2, INF, NAN], dtype)
+        yield Case(f"Zeta_infinite_{name_of(dtype)}", "Zeta", [dtype(INF), shifts])
+        yield Case(f"Polygamma_infinite_{name_of(dtype)}", "Polygamma", [dtype(INF), shifts])
+        yield Case(f"Polygamma_at_infinity_{name_of(dtype)}", "Polygamma", [np.array([0, 1, 2], dtype), dtype(INF)])
+        samples = np.array([-1, 0, 1, 2.5, INF, NAN], dtype)
+        yield Case(f"RandomGammaGrad_infinite_{name_of(dtype)}", "RandomGammaGrad", [dtype(INF), samples])
+        yield Case(f"RandomGammaGrad_at_infinity_{name_of(dtype)}", "RandomGammaGrad", [samples[2:4], dtype(INF)])
     yield Case("Zeta", "Zeta", [Gen((30,), low=1.5, high=6), Gen((30,), low=0.5, high=5, seed=2)], rtol=1e-5)
     yield Case(
         "Polygamma",

@@ -24,6 +24,9 @@ def count_cases():
                    [rows, index(4), np.array([[1, 2, 3], [4, 5, 6]], np.float64)])
     yield Case("Histogram", "HistogramFixedWidth",
                [np.array([-1, 0, 1.5, 2, 5, 15], np.float32), np.array([0, 5], np.float32), np.int32(5)])
+    yield Case("Histogram_infinite", "HistogramFixedWidth",
+               [np.array([1, np.inf, -np.inf], np.float32), np.array([0, 5], np.float32), np.int32(3)])
+    yield Case("Histogram_no_end", "HistogramFixedWidth", [np.array([1, 2], np.float32), np.array([0, np.inf], np.float32), np.int32(3)])
     yield Case("Histogram_int", "HistogramFixedWidth",
                [np.array([3, 4, 5, 100, -2], np.int32), np.array([0, 10], np.int32), np.int32(4)], {"dtype": np.int32})
     yield Case("Histogram_large", "HistogramFixedWidth", [Gen((120000,)), np.array([-1, 1], np.float32), np.int32(7)])

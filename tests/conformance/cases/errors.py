@@ -71,6 +71,9 @@ def values():
         for op in ("CheckNumerics", "CheckNumericsV2"):
             yield fails(f"{op}_{bad}", op, [np.array([1, bad], F)], {"message": "here"})
     yield fails("HistogramFixedWidth_range", "HistogramFixedWidth", [X, np.array([2, 1], F), I(3)])
+    for dtype in (F, np.float64):
+        yield Case(f"HistogramFixedWidth_nan_{np.dtype(dtype).name}", "HistogramFixedWidth", [np.array([1, np.nan], dtype), np.array([0, 5], dtype), I(3)],
+                   error="Histogram values must not contain NaN")
     yield fails("HistogramFixedWidth_bins", "HistogramFixedWidth", [X, np.array([0, 1], F), I(0)])
     yield fails("QuantizeAndDequantizeV3_order", "QuantizeAndDequantizeV3", [X, F(1), F(-1), I(8)])
     boxes, scores = np.array([[0, 0, 1, 1], [0, 0, 1, 2]], F), np.array([0.5, 0.7], F)

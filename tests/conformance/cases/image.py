@@ -33,4 +33,9 @@ def cases():
     yield Case("Bilinear_no_size", "ResizeBilinear", [images, np.array([0, 3], i32)], error="")
     yield Case("Bilinear_both_alignments", "ResizeBilinear", [images, size],
                {"align_corners": True, "half_pixel_centers": True}, error="")
+    both = {"align_corners": True, "half_pixel_centers": True}
+    yield Case("Nearest_both_alignments", "ResizeNearestNeighbor", [images, size], both, error="")
+    for shape, original in (((1, 5, 7, 2), (3, 4)), ((2, 3, 4, 1), (6, 9)), ((1, 2, 2, 1), (1, 1)), ((1, 1, 1, 1), (3, 3))):
+        yield Case(f"NearestGrad_both_alignments_{original[0]}x{original[1]}", "ResizeNearestNeighborGrad", [Gen(shape), np.array(original, i32)],
+                   both, rtol=1e-6, atol=1e-6)
     yield Case("Bilinear_rank", "ResizeBilinear", [Gen((4, 6, 3)), size], error="")

@@ -19,6 +19,10 @@ def colour_cases():
         yield Case(f"{op}_empty", op, [np.zeros((0, 3), np.float32)])
         yield Case(f"{op}_vector", op, [np.array([.2, .4, .6], np.float32)], **CLOSE)
         yield Case(f"{op}_two_channels", op, [np.zeros((4, 2), np.float32)], error="")
+    nan = np.nan
+    special = np.array([[nan, .5, .2], [.5, nan, .2], [.5, .2, nan], [nan, .3, .3], [nan, nan, nan], [np.inf, .2, .3], [-np.inf, 1, 2]])
+    for dtype in (np.float32, np.float64):
+        yield Case(f"RGBToHSV_nan_{np.dtype(dtype).name}", "RGBToHSV", [special.astype(dtype)], **CLOSE)
     for delta in (0.0, 0.1, -0.3, 0.9):
         yield Case(f"AdjustHue_{delta}", "AdjustHue", [COLOURS, np.float32(delta)], **CLOSE)
     for scale in (0.0, 0.5, 1.7):
@@ -67,6 +71,11 @@ def crop_cases():
                np.array([3, 3], np.int32)])
     yield Case("Crop_outside", "CropAndResize", [image, boxes, np.array([0, 1, 2, 0, 0], np.int32),
                np.array([3, 3], np.int32)], error="box_index has values outside [0, batch_size)")
+    for bad in (np.nan, np.inf, -np.inf):
+        wrong = boxes.copy()
+        wrong[3, 2] = bad
+        yield Case(f"Crop_{bad}", "CropAndResize", [image, wrong, owners, np.array([3, 3], np.int32)],
+                   error="Boxes contains at least one element that is not finite")
     yield Case("Crop_large", "CropAndResize", [Gen((2, 40, 40, 8)), np.tile(boxes, (8, 1)), np.tile(owners, 8),
                np.array([24, 24], np.int32)], rtol=1e-4, atol=1e-4)
 

@@ -62,6 +62,11 @@ def stateless():
         yield Case(f"StatelessTruncatedV2_alg{alg}", "StatelessTruncatedNormalV2", given, {"dtype": f32}, rtol=2e-6, atol=2e-6)
         yield Case(f"StatelessIntV2_alg{alg}", "StatelessRandomUniformIntV2", [*given, i32(-3), i32(1003)])
         yield Case(f"StatelessFullIntV2_alg{alg}", "StatelessRandomUniformFullIntV2", given, {"dtype": u64})
+    given = [np.array([7], i32), key, counter, i32(2)]  # ThreeFry
+    for op, attrs in (("RandomUniform", {"dtype": f32}), ("RandomNormal", {"dtype": f32}), ("TruncatedNormal", {"dtype": f32}),
+                      ("RandomUniformInt", None), ("RandomUniformFullInt", {"dtype": u64})):
+        bounds = [i32(-3), i32(9)] if op == "RandomUniformInt" else []
+        yield Case(f"Stateless{op}V2_algorithm", f"Stateless{op}V2", given + bounds, attrs, error="algorithm")
     yield Case("GetAlg", "StatelessRandomGetAlg", [])
     yield Case("StatelessUniform_bad_seed", "StatelessRandomUniform", [np.array([3], i32), np.array([1, 2, 3], i32)],
                {"dtype": f32}, error="")

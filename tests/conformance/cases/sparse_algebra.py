@@ -31,6 +31,15 @@ def cases():
     yield Case("Add_shapes", "SparseAdd", [A, X, DIMS, B, Y, DIMS + 1, np.float32(0)], error="")
     yield Case("Maximum_empty", "SparseSparseMaximum", [*NONE, B, Y, DIMS])
     yield Case("Minimum_empty", "SparseSparseMinimum", [A, X, DIMS, *NONE])
+    nan = np.float32(np.nan)
+    left, right = np.array([nan, 1, nan, nan], np.float32)[:len(A)], np.array([nan, 2, nan, -1], np.float32)[:len(B)]
+    for op in ("Maximum", "Minimum"):
+        for label, a, b in (("left", left, Y), ("right", X, right), ("both", left, right)):
+            yield Case(f"{op}_nan_{label}", f"SparseSparse{op}", [A, a, DIMS, B, b, DIMS])
+    zeros = np.array([[0], [1]], np.int64)
+    for op in ("Maximum", "Minimum"):
+        yield Case(f"{op}_zeros", f"SparseSparse{op}", [zeros, np.array([0., -0.], np.float32), np.array([2], np.int64),
+                                                       zeros, np.array([-0., 0.], np.float32), np.array([2], np.int64)])
     yield Case("AddGrad", "SparseAddGrad", [Gen((5,)), A, B, np.array([[0, 2], [1, 0], [1, 3], [2, 2], [2, 3]], np.int64)])
     yield Case("AddGrad_empty", "SparseAddGrad", [np.zeros(0, np.float32), NONE[0], NONE[0], NONE[0]])
     yield Case("Concat_columns", "SparseConcat", [L([A, B, A]), L([X, Y, X]), L([DIMS, DIMS, DIMS])], {"concat_dim": 1})

@@ -23,6 +23,9 @@ def cases():
         yield Case(f"{op}_empty", op, [np.zeros((2, 0), np.float32)])
         yield Case(f"{op}_rank8", op, [Gen((2, 1, 3, 1, 2, 2, 1, 2), np.float32, max(low, 0.1), high)], rtol=1e-5, atol=4e-6)
         yield Case(f"{op}_large", op, [Gen((130001,), np.float32, low, high)], rtol=2e-5, atol=4e-6)
+    for dtype in (np.float32, np.float64):
+        for op in ("BesselK0", "BesselK0e", "BesselK1", "BesselK1e", "BesselY0", "BesselY1"):
+            yield Case(f"{op}_negative_{np.dtype(dtype).name}", op, [np.array([-np.inf, -3, -1e-20, 0.0, -0.0, np.inf, np.nan], dtype)])
     for op in ("Dawsn", "FresnelCos", "FresnelSin"):
         yield Case(f"{op}_far", op, [np.array([-np.inf, 20, -35, 150, 1e5, 1e9], np.float64)], rtol=1e-6, atol=1e-6)
     yield Case("Expint_far", "Expint", [np.array([-1, 25, 39, 41, 60, 88, 700], np.float64)], rtol=1e-12)

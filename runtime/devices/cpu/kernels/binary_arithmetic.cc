@@ -3,23 +3,13 @@
 #include <cmath>
 #include <type_traits>
 
+#include "cpu/kernels/arithmetic.h"
 #include "cpu/kernels/binary.h"
 #include "cpu/kernels/elementwise.h"
 #include "cpu/kernels/register.h"
 
 namespace millrace::cpu {
 namespace {
-
-// Integers wrap around, as TensorFlow's do.
-template <typename T, typename Fn>
-T Wrapping(T a, T b, Fn fn) {
-  if constexpr (std::is_integral_v<T>) {
-    using U = std::make_unsigned_t<T>;
-    return static_cast<T>(fn(static_cast<U>(a), static_cast<U>(b)));
-  } else {
-    return fn(a, b);
-  }
-}
 
 struct Add {
   template <typename T>
@@ -46,28 +36,19 @@ struct SquaredDifference {
   }
 };
 
-// A NaN in either operand is the result.
 struct Maximum {
   template <typename T>
   static T Apply(T a, T b) {
-    return a > b || a != a ? a : b;
+    return LargerOrNan(a, b);
   }
 };
 struct Minimum {
   template <typename T>
   static T Apply(T a, T b) {
-    return a < b || a != a ? a : b;
+    return SmallerOrNan(a, b);
   }
 };
 
-// Quotient towards zero. The kernel has refused zero; -1 is apart because the least integer has no opposite.
-template <typename T>
-T Quotient(T a, T b) {
-  if constexpr (std::is_signed_v<T>) {
-    if (b == -1) return Sub::Apply(T{0}, a);
-  }
-  return a / b;
-}
 template <typename T>
 T Remainder(T a, T b) {
   if constexpr (std::is_floating_point_v<T>)

@@ -20,7 +20,8 @@ struct Pixel {
 template <typename W>
 struct HueRange {
   explicit HueRange(const Pixel<W>& rgb)
-      : largest(std::max(rgb.a, std::max(rgb.b, rgb.c))), smallest(std::min(rgb.a, std::min(rgb.b, rgb.c))) {
+      : HueRange(rgb, std::max(rgb.a, std::max(rgb.b, rgb.c)), std::min(rgb.a, std::min(rgb.b, rgb.c))) {}
+  HueRange(const Pixel<W>& rgb, W most, W least) : largest(most), smallest(least) {
     const W range = largest - smallest;
     if (!(range > 0)) return;
     if (rgb.a == largest) {
@@ -44,9 +45,15 @@ struct HueRange {
 };
 
 struct RgbToHsv {
+  // Of two components that do not compare TensorFlow takes the later one.
   template <typename W>
   Pixel<W> operator()(const Pixel<W>& rgb) const {
-    const HueRange<W> range(rgb);
+    const auto larger = [](W a, W b) { return a > b ? a : b; };
+    const auto smaller = [](W a, W b) { return a < b ? a : b; };
+    return Of(HueRange<W>(rgb, larger(larger(rgb.a, rgb.b), rgb.c), smaller(smaller(rgb.a, rgb.b), rgb.c)));
+  }
+  template <typename W>
+  static Pixel<W> Of(const HueRange<W>& range) {
     const W saturation = range.largest > 0 ? (range.largest - range.smallest) / range.largest : 0;
     return {range.hue / 6, saturation, range.largest};
   }
@@ -73,7 +80,7 @@ struct ScaleSaturation {
   float scale;
   template <typename W>
   Pixel<W> operator()(const Pixel<W>& rgb) const {
-    Pixel<W> hsv = RgbToHsv()(rgb);
+    Pixel<W> hsv = RgbToHsv::Of(HueRange<W>(rgb));
     hsv.b = std::clamp<W>(hsv.b * scale, 0, 1);
     return HsvToRgb()(hsv);
   }

@@ -54,6 +54,12 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeBincount(const OpInstance& node) {
   });
 }
 
+// Of a value that is in no bin: a NaN, or any where the range does not end.
+absl::Status NoPlace(double value, double low, double high) {
+  if (std::isnan(value)) return absl::InvalidArgumentError("Histogram values must not contain NaN");
+  return absl::InvalidArgumentError(absl::StrCat("value_range should be finite, but got '[", low, ", ", high, "]' for the value ", value));
+}
+
 // Values outside the range count in the first and last bin.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeHistogram(const OpInstance& node) {
   const int64_t count = node.inputs[0].shape.num_elements(), bins = node.outputs[0].shape.dim(0);
@@ -70,6 +76,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeHistogram(const OpInstance& node) {
       const double step = (high - low) / static_cast<double>(bins);
       for (int64_t i = 0; i < count; ++i) {
         const double at = (static_cast<double>(context.input<T>(0)[i]) - low) / step;
+        if (std::isnan(at)) return NoPlace(static_cast<double>(context.input<T>(0)[i]), low, high);
         const int64_t bin = static_cast<int64_t>(std::clamp(at, 0.0, static_cast<double>(bins - 1)));
         wide ? static_cast<void>(++context.output<int64_t>(0)[bin]) : static_cast<void>(++context.output<int32_t>(0)[bin]);
       }
@@ -84,8 +91,13 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeUnravel(const OpInstance& node) {
     using Index = typename decltype(tag)::type;
     return MakeKernel([=](const KernelContext& context) -> absl::Status {
       const Index* dims = context.input<Index>(1);
-      int64_t limit = 1;
-      for (int64_t d = 0; d < rank; ++d) limit *= dims[d];
+      Index limit = 1;
+      for (int64_t d = 0; d < rank; ++d) {
+        if (dims[d] < 1) return absl::InvalidArgumentError(absl::StrCat("Input dims must be positive. Got dim = ", dims[d], " at index ", d));
+        if (__builtin_mul_overflow(limit, dims[d], &limit)) {
+          return absl::InvalidArgumentError(absl::StrCat("Input dims product is causing integer overflow at index ", d));
+        }
+      }
       for (int64_t i = 0; i < count; ++i) {
         int64_t index = context.input<Index>(0)[i];
         if (index < 0 || index >= limit) {

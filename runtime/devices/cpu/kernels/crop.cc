@@ -35,6 +35,10 @@ struct Crop {
 
   int64_t image_elements() const { return height * width * channels; }
   int64_t crop_elements() const { return crop_height * crop_width * channels; }
+  absl::Status CheckBoxes(const float* corners) const {
+    if (std::all_of(corners, corners + 4 * boxes, [](float corner) { return std::isfinite(corner); })) return absl::OkStatus();
+    return absl::InvalidArgumentError("Boxes contains at least one element that is not finite");
+  }
   absl::Status Check(const int32_t* images) const {
     for (int64_t b = 0; b < boxes; ++b) {
       if (images[b] < 0 || images[b] >= batch) {
@@ -113,6 +117,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeCrop(const OpInstance& node) {
     return MakeKernel([crop](const KernelContext& context) -> absl::Status {
       const int32_t* images = context.input<int32_t>(2);
       MR_RETURN_IF_ERROR(crop.Check(images));
+      MR_RETURN_IF_ERROR(crop.CheckBoxes(context.input<float>(1)));
       ParallelRange(context, crop.boxes, std::max<int64_t>(4096 / std::max<int64_t>(crop.crop_elements(), 1), 1),
                     [&](int64_t begin, int64_t end) {
                       for (int64_t b = begin; b < end; ++b) {

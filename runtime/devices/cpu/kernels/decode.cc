@@ -117,11 +117,15 @@ KernelOr MakeEditDistance(const OpInstance& node) {
   });
 }
 
-// The parent row of every row of a level, which are `most` at most.
-absl::StatusOr<std::vector<int64_t>> Parents(const ValueReader& reader, int input, const std::string& type, int64_t most) {
+// The parent row, of `rows`, of every row of a level, which are `most` at most.
+absl::StatusOr<std::vector<int64_t>> Parents(const ValueReader& reader, int input, const std::string& type, int64_t rows, int64_t most) {
   MR_ASSIGN_OR_RETURN(const Ints partition, reader.ints(input));
   if (type == "VALUE_ROWIDS") {
     if (!std::is_sorted(partition.begin(), partition.end())) return absl::InvalidArgumentError("value_rowids are not sorted");
+    if (!partition.empty() && (partition.front() < 0 || partition.back() >= rows)) {
+      return absl::InvalidArgumentError(absl::StrCat("value_rowids name rows ", partition.front(), " to ", partition.back(),
+                                                     ", which are not all in [0, ", rows, ")"));
+    }
     return std::vector<int64_t>(partition.begin(), partition.end());
   }
   if (type != "ROW_SPLITS") return absl::InvalidArgumentError(absl::StrCat("row partition of type ", type, ", expected ROW_SPLITS or VALUE_ROWIDS"));
@@ -147,12 +151,17 @@ absl::Status RaggedToTensor(const KernelContext& context) {
   MR_ASSIGN_OR_RETURN(const Ints asked, reader.ints(0));
   std::vector<int64_t> dims(bound.dims().begin(), bound.dims().end());
   std::vector<std::vector<int64_t>> parents(levels), columns(levels);
+  int64_t rows = 0;  // of the level before; of the first one ROW_SPLITS tell
+  if (skipped == 1) {
+    MR_ASSIGN_OR_RETURN(rows, reader.scalar(3));
+  }
   for (int level = 0; level < levels; ++level) {
     // What comes next has as many rows; row ids do not tell how many.
     const int next = 3 + skipped + level + 1;
     const bool told = level + 1 < levels && types[skipped + level + 1] == "ROW_SPLITS";
     const int64_t most = level + 1 == levels ? values.dim(0) : told ? context.input_type(next).shape.num_elements() - 1 : INT32_MAX;
-    MR_ASSIGN_OR_RETURN(parents[level], Parents(reader, 3 + skipped + level, types[skipped + level], most));
+    MR_ASSIGN_OR_RETURN(parents[level], Parents(reader, 3 + skipped + level, types[skipped + level], rows, most));
+    rows = static_cast<int64_t>(parents[level].size());
     int64_t longest = 0;
     for (size_t k = 0; k < parents[level].size(); ++k) {
       const bool goes_on = k > 0 && parents[level][k] == parents[level][k - 1];

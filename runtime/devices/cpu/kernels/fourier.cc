@@ -1,4 +1,10 @@
 // Discrete Fourier transforms over the last one to three dimensions, of any length, in the precision of their numbers.
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
 #include "cpu/kernels/complex.h"
 #include "cpu/kernels/families.h"
 #include "cpu/kernels/fourier_lines.h"
@@ -37,8 +43,8 @@ void ForLineGroups(const KernelContext& context, const LineFourier<T>& fourier, 
 template <typename T>
 class AlongDim {
  public:
-  AlongDim(const Shape& shape, int dim)
-      : lines_(shape, dim), fourier_(std::max<int64_t>(lines_.size, 1), lines_.count(), GroupsOf(lines_), lines_.after == 1) {}
+  AlongDim(const Shape& shape, int dim, bool tables)
+      : lines_(shape, dim), fourier_(std::max<int64_t>(lines_.size, 1), lines_.count(), GroupsOf(lines_), lines_.after == 1, tables) {}
 
   int64_t scratch_bytes() const { return fourier_.scratch_bytes(); }
 
@@ -76,9 +82,9 @@ class AlongDim {
 
 // The transforms along the last `dims` dimensions but for the last `without`.
 template <typename T>
-std::vector<AlongDim<T>> AlongLast(const Shape& shape, int dims, int without) {
+std::vector<AlongDim<T>> AlongLast(const Shape& shape, int dims, int without, bool tables) {
   std::vector<AlongDim<T>> result;
-  for (int d = shape.rank() - dims; d < shape.rank() - without; ++d) result.emplace_back(shape, d);
+  for (int d = shape.rank() - dims; d < shape.rank() - without; ++d) result.emplace_back(shape, d, tables);
   return result;
 }
 template <typename T>
@@ -88,21 +94,41 @@ int64_t MostScratch(const std::vector<AlongDim<T>>& transforms) {
   return most;
 }
 
+// What `make` gives with tables, when a kernel first runs: a planner asks for scratch alone, and the tables of long lines take
+// time and memory of their own.
+template <typename Make>
+class AtFirstRun {
+ public:
+  explicit AtFirstRun(Make make) : state_(std::make_shared<State>(std::move(make))) {}
+  const auto& Get() const {
+    std::call_once(state_->once, [this] { state_->made.emplace(state_->make(true)); });
+    return *state_->made;
+  }
+
+ private:
+  struct State {
+    explicit State(Make given) : make(std::move(given)) {}
+    const Make make;
+    std::once_flag once;
+    std::optional<std::invoke_result_t<const Make&, bool>> made;
+  };
+  const std::shared_ptr<State> state_;
+};
+
 template <int kDims, bool kForward>
 absl::StatusOr<std::unique_ptr<Kernel>> MakeFft(const OpInstance& node) {
   const Shape shape = node.outputs[0].shape;
   return DispatchComplex(node, node.inputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
     using C = typename decltype(tag)::type;
-    auto transforms = AlongLast<typename C::value_type>(shape, kDims, 0);
-    const int64_t scratch = MostScratch(transforms);
+    const auto make = [shape](bool tables) { return AlongLast<typename C::value_type>(shape, kDims, 0, tables); };
     return MakeKernel(
-        [shape, transforms = std::move(transforms)](const KernelContext& context) {
+        [shape, transforms = AtFirstRun(make)](const KernelContext& context) {
           C* data = context.output<C>(0);
           if (data != context.input<C>(0)) std::copy_n(context.input<C>(0), shape.num_elements(), data);
-          for (const auto& transform : transforms) transform.template Run<kForward>(context, data, context.scratch);
+          for (const auto& transform : transforms.Get()) transform.template Run<kForward>(context, data, context.scratch);
           return absl::OkStatus();
         },
-        scratch);
+        MostScratch(make(false)));
   });
 }
 
@@ -141,8 +167,9 @@ class RealLines {
  public:
   using Lanes = ComplexLanes<T>;
   static constexpr int64_t kLanes = LineFourier<T>::kLanes;
-  RealLines(int64_t n, int64_t count) : n_(n), even_(n % 2 == 0), fourier_(even_ ? n / 2 : n, count, (count + kLanes - 1) / kLanes, even_) {
-    for (int64_t k = 0; even_ && k <= n / 2; ++k) roots_.push_back(std::complex<T>(LaneFourier<T>::Root(k, n)));
+  RealLines(int64_t n, int64_t count, bool tables)
+      : n_(n), even_(n % 2 == 0), fourier_(even_ ? n / 2 : n, count, (count + kLanes - 1) / kLanes, even_, tables) {
+    for (int64_t k = 0; tables && even_ && k <= n / 2; ++k) roots_.push_back(std::complex<T>(LaneFourier<T>::Root(k, n)));
   }
 
   int64_t scratch_bytes() const { return fourier_.scratch_bytes(); }
@@ -273,6 +300,16 @@ int64_t RowsOf(const Shape& shape) {
   return rows;
 }
 
+// Lines of the last dimension, and the transforms along the `dims` - 1 before it of the spectrum.
+template <typename T>
+struct RealTransforms {
+  RealTransforms(int64_t n, const Shape& spectrum, int dims, bool tables)
+      : real(std::max<int64_t>(n, 1), RowsOf(spectrum), tables), others(AlongLast<T>(spectrum, dims, 1, tables)) {}
+  int64_t scratch_bytes() const { return std::max(MostScratch(others), real.scratch_bytes()); }
+  RealLines<T> real;
+  std::vector<AlongDim<T>> others;
+};
+
 // Real numbers, cropped to fft_length, to the half of the spectrum that is not a mirror image.
 template <int kDims>
 absl::StatusOr<std::unique_ptr<Kernel>> MakeRfft(const OpInstance& node) {
@@ -282,13 +319,12 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeRfft(const OpInstance& node) {
   return DispatchComplex(node, node.outputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
     using C = typename decltype(tag)::type;
     using T = typename C::value_type;
-    const RealLines<T> real(std::max<int64_t>(n, 1), RowsOf(out));
-    auto others = AlongLast<T>(out, kDims, 1);
-    const int64_t scratch = std::max(MostScratch(others), real.scratch_bytes());
+    const auto make = [n, out](bool tables) { return RealTransforms<T>(n, out, kDims, tables); };
     return MakeKernel(
-        [in, out, half, real, others = std::move(others)](const KernelContext& context) {
+        [in, out, half, transforms = AtFirstRun(make)](const KernelContext& context) {
           std::fill_n(context.output<C>(0), in.num_elements() == 0 ? out.num_elements() : 0, C(0));
           if (out.num_elements() == 0 || in.num_elements() == 0) return absl::OkStatus();
+          const auto& [real, others] = transforms.Get();
           const int64_t step = in.dim(in.rank() - 1);
           T* to = reinterpret_cast<T*>(context.output<C>(0));
           ForEachCommonRun(in, out, [&](int64_t from_row, int64_t to_row, int64_t rows) {
@@ -297,7 +333,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeRfft(const OpInstance& node) {
           for (const auto& other : others) other.template Run<true>(context, context.output<C>(0), context.scratch);
           return absl::OkStatus();
         },
-        scratch);
+        make(false).scratch_bytes());
   });
 }
 
@@ -312,13 +348,12 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeIrfft(const OpInstance& node) {
   return DispatchComplex(node, node.inputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
     using C = typename decltype(tag)::type;
     using T = typename C::value_type;
-    const RealLines<T> real(std::max<int64_t>(n, 1), RowsOf(out));
-    auto others = AlongLast<T>(middle, kDims, 1);
-    const int64_t scratch = std::max(MostScratch(others), real.scratch_bytes());
+    const auto make = [n, middle](bool tables) { return RealTransforms<T>(n, middle, kDims, tables); };
     return MakeKernel(
-        [=, others = std::move(others)](const KernelContext& context) {
+        [=, transforms = AtFirstRun(make)](const KernelContext& context) {
           std::fill_n(context.output<T>(0), in.num_elements() == 0 ? out.num_elements() : 0, T(0));
           if (out.num_elements() == 0 || in.num_elements() == 0) return absl::OkStatus();
+          const auto& [real, others] = transforms.Get();
           C* values = static_cast<C*>(context.scratch);
           void* rest = static_cast<char*>(context.scratch) + spectrum;
           const int64_t step = in.dim(in.rank() - 1);
@@ -331,7 +366,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeIrfft(const OpInstance& node) {
           real.Backward(context, reinterpret_cast<const T*>(values), context.output<T>(0), middle.num_elements() / half, rest);
           return absl::OkStatus();
         },
-        spectrum + scratch);
+        spectrum + make(false).scratch_bytes());
   });
 }
 

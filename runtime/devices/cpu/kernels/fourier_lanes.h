@@ -47,14 +47,16 @@ class LaneFourier {
   using Lanes = ComplexLanes<T>;
   static constexpr int kLanes = kGemmLanes<T>;
 
-  // Requires length >= 1. The roots of unity are computed once, in double.
-  explicit LaneFourier(int64_t length) : length_(length), room_(length) {
+  // Requires length >= 1. The roots of unity are computed once, in double; without them (`tables` false) Run must not be called.
+  explicit LaneFourier(int64_t length, bool tables = true) : length_(length), room_(length) {
     int64_t rest = length;
     const auto take = [&](int64_t radix) {
       for (; rest % radix == 0; rest /= radix) radices_.push_back(radix);
     };
     take(4);
     for (int64_t radix = 2; radix <= kLargestRadix; ++radix) take(radix);
+    if (rest > 1) room_ = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(2 * length_ - 1)));
+    if (!tables) return;
     if (rest > 1) {
       MakeConvolution();
       return;
@@ -103,7 +105,6 @@ class LaneFourier {
   };
 
   void MakeConvolution() {
-    room_ = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(2 * length_ - 1)));
     std::vector<std::complex<double>> around(room_);
     std::vector<std::complex<T>> chirp(length_), filter(room_);
     for (int64_t k = 0; k < length_; ++k) {

@@ -115,8 +115,9 @@ class LineFourier {
   using Mover = LaneMover<T>;
   static constexpr int64_t kLanes = kGemmLanes<T>;
 
-  // For `count` lines that are transformed in `groups` of kLanes at most; `by_line`: by RunLine where that is better.
-  LineFourier(int64_t length, int64_t count, int64_t groups, bool by_line) : length_(length), whole_(1) {
+  // For `count` lines that are transformed in `groups` of kLanes at most; `by_line`: by RunLine where that is better. Without its
+  // `tables` it tells what scratch it needs, and must not run.
+  LineFourier(int64_t length, int64_t count, int64_t groups, bool by_line, bool tables) : length_(length), whole_(1) {
     int64_t rows = 1;
     for (int64_t d = 2; d * d <= length; ++d) {
       if (length % d == 0) rows = d;
@@ -124,14 +125,14 @@ class LineFourier {
     in_parts_ = by_line && rows >= 8 && (length > kLongest || count < kLanes);
     int64_t longest = 0;
     if (in_parts_) {
-      columns_of_.emplace(rows);
-      rows_of_.emplace(length / rows);
+      columns_of_.emplace(rows, tables);
+      rows_of_.emplace(length / rows, tables);
       longest = std::max(columns_of_->room(), rows_of_->room());
-      turns_.resize(length);
-      for (int64_t k = 0; k < length; ++k) turns_[k] = std::complex<T>(LaneFourier<T>::Root(k, length));
+      turns_.resize(tables ? length : 0);
+      for (int64_t k = 0; tables && k < length; ++k) turns_[k] = std::complex<T>(LaneFourier<T>::Root(k, length));
       groups = (length / rows + kLanes - 1) / kLanes;
     } else {
-      whole_ = LaneFourier<T>(length);
+      whole_ = LaneFourier<T>(length, tables);
       longest = std::max(whole_.room(), length + 1);
     }
     shard_bytes_ = 2 * longest * static_cast<int64_t>(sizeof(Lanes));

@@ -1,5 +1,4 @@
 // Rows of different lengths as sparse tensors, counts of their elements, ranges of their own per row.
-#include <cmath>
 #include <map>
 #include <string>
 #include <type_traits>
@@ -11,6 +10,7 @@
 #include "cpu/kernels/rare.h"
 #include "cpu/kernels/real_shapes.h"
 #include "cpu/kernels/values.h"
+#include "graph/shape_math.h"
 #include "millrace/status.h"
 
 namespace millrace::cpu {
@@ -164,6 +164,12 @@ absl::Status CountThere(const KernelContext& context) {
     MR_ASSIGN_OR_RETURN(splits, Splits(context, 0, count));
     rows = static_cast<int64_t>(splits.size()) - 1;
   }
+  for (int64_t i = 0; sparse && i < count * rank; ++i) {
+    const int64_t index = context.input<int64_t>(0)[i], size = context.input<int64_t>(2)[i % rank];
+    if (index >= 0 && index < size) continue;
+    return absl::InvalidArgumentError(absl::StrCat("Invalid index value at ", i / rank, ": dimension ", i % rank, " has value ", index,
+                                                   " which is not in [0, ", size, ") as given by the dense shape"));
+  }
   if (rows < 0 || rows > (int64_t{1} << 40)) return absl::InvalidArgumentError(absl::StrCat("dense shape has ", rows, " rows"));
   std::map<std::pair<int64_t, int64_t>, T> bins;
   int64_t row = 0, largest = 0;
@@ -172,7 +178,6 @@ absl::Status CountThere(const KernelContext& context) {
     if (sparse && rank == 2) row = context.input<int64_t>(0)[i * rank];
     while (!dense && !sparse && i >= splits[row + 1]) ++row;
     const int64_t value = ReadInt(values.dtype, context.inputs[values_at], i);
-    if (row < 0 || row >= rows) return absl::InvalidArgumentError(absl::StrCat("Indices value along the first dimension must be lower than ", rows, ", got ", row));
     if (value < 0) return absl::InvalidArgumentError("Input values must all be non-negative");
     if (limit >= 0 && value >= limit) continue;
     T& bin = bins.try_emplace({row, value}, T(0)).first->second;
@@ -199,16 +204,13 @@ KernelOr MakeCountThere(const OpInstance& node) {
   });
 }
 
-// Elements of [start, limit) in steps of delta, which is not 0.
 template <typename T>
-int64_t RangeSize(T start, T limit, T delta) {
-  if ((delta > 0) == (limit < start)) return 0;
-  if (std::is_floating_point_v<T>) return static_cast<int64_t>(std::ceil(std::abs(static_cast<double>((limit - start) / delta))));
-  // Without overflow, and rounded up.
-  const auto wide = [](T x) { return static_cast<uint64_t>(static_cast<int64_t>(x)); };
-  const uint64_t distance = delta > 0 ? wide(limit) - wide(start) : wide(start) - wide(limit);
-  const uint64_t step = delta > 0 ? wide(delta) : -wide(delta);
-  return static_cast<int64_t>(distance / step + (distance % step != 0 ? 1 : 0));
+absl::StatusOr<int64_t> SizeOf(DataType dtype, T start, T limit, T delta) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return RowRangeSize(dtype, start, limit, delta);
+  } else {
+    return RowRangeSize(start, limit, delta);
+  }
 }
 
 // (starts, limits, deltas) -> splits [rows + 1], values: a scalar counts for every row
@@ -226,8 +228,7 @@ absl::Status RaggedRange(const KernelContext& context) {
     else context.output<int64_t>(0)[row] = total;
     if (row == rows) break;
     const T start = element(0, row), delta = element(2, row);
-    if (delta == 0) return absl::InvalidArgumentError("Requires delta != 0");
-    const int64_t size = RangeSize(start, element(1, row), delta);
+    MR_ASSIGN_OR_RETURN(const int64_t size, SizeOf(context.output_type(1).dtype, start, element(1, row), delta));
     if (size > room - total) return absl::InvalidArgumentError("a range is longer than was planned for");
     T value = start;  // added up, as TensorFlow does
     for (int64_t k = 0; k < size; ++k) {

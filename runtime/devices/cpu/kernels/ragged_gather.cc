@@ -27,6 +27,21 @@ void WriteSplit(const KernelContext& context, int output, int64_t i, int64_t val
   else context.output<int64_t>(output)[i] = value;
 }
 
+// Of all rows, those that no index names, too.
+absl::Status CheckSplits(const ValueReader& reader, int level) {
+  const int64_t count = reader.instance().inputs[level].shape.num_elements(), most = reader.instance().inputs[level + 1].shape.dim(0);
+  int64_t last = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t split = Element(reader, level, i);
+    if (split < last || split > most) {
+      return absl::InvalidArgumentError(absl::StrCat("Ragged splits must be sorted, not be negative and not exceed the number of values, got ", split,
+                                                     " at ", i));
+    }
+    last = split;
+  }
+  return absl::OkStatus();
+}
+
 // The rows as runs of the level below, and their lengths added up as the splits in that output. A row of no elements is a run, too.
 absl::StatusOr<std::vector<Run>> OneLevelDown(const KernelContext& context, const ValueReader& reader, int level, int output,
                                               const std::vector<Run>& runs, int64_t below) {
@@ -40,7 +55,7 @@ absl::StatusOr<std::vector<Run>> OneLevelDown(const KernelContext& context, cons
       if (row < 0 || row >= rows) return absl::InvalidArgumentError(absl::StrCat("row ", row, " is not in [0, ", rows, ")"));
       const Run found{Element(reader, level, row), Element(reader, level, row + 1)};
       if (found.first < 0 || found.last < found.first || found.last > below) {
-        return absl::InvalidArgumentError("Ragged splits must be sorted, begin with 0 and not exceed the number of values");
+        return absl::InvalidArgumentError("Ragged splits must be sorted, not be negative and not exceed the number of values");
       }
       if (written >= room) return absl::InvalidArgumentError("the gathered rows are longer than was planned for");
       total += found.last - found.first;
@@ -75,6 +90,7 @@ absl::Status Gather(const KernelContext& context) {
     runs.push_back({row, row + 1});
   }
   for (int level = 0; level < levels; ++level, ++output) {
+    MR_RETURN_IF_ERROR(CheckSplits(reader, level));
     const int64_t below = level + 1 < levels ? node.inputs[level + 1].shape.num_elements() - 1 : values.shape.dim(0);
     MR_ASSIGN_OR_RETURN(runs, OneLevelDown(context, reader, level, output, runs, below));
   }

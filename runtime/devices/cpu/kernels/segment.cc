@@ -144,6 +144,22 @@ absl::Status CheckSorted(absl::Span<const int64_t> ids, int64_t limit, bool fixe
   return absl::OkStatus();
 }
 
+// A mean is divided by the number of rows as an element: a narrow one may make 0 of it.
+template <typename T>
+absl::Status CheckCounts(Reduction reduction, absl::Span<const int64_t> ids) {
+  if constexpr (std::is_integral_v<T>) {
+    if (reduction != Reduction::kMean) return absl::OkStatus();
+    for (auto begin = ids.begin(); begin != ids.end();) {
+      const auto end = std::upper_bound(begin, ids.end(), *begin);
+      if (static_cast<T>(end - begin) == 0) {
+        return absl::InvalidArgumentError(absl::StrCat("segment ", *begin, " has ", end - begin, " rows, by which its elements cannot be divided"));
+      }
+      begin = end;
+    }
+  }
+  return absl::OkStatus();
+}
+
 template <typename T>
 void CombineRow(Combine combine, const T* from, int64_t width, T* out) {
   const auto run = [=]<Combine kCombine>() {
@@ -168,8 +184,7 @@ void ReduceRows(Reduction reduction, const T* data, const int64_t* indices, int6
   std::copy_n(row(begin), width, out);
   for (int64_t r = begin + 1; r < end; ++r) CombineRow(CombineOf(reduction), row(r), width, out);
   if (reduction != Reduction::kMean && reduction != Reduction::kSqrtN) return;
-  const double count = static_cast<double>(end - begin);
-  const T divisor = static_cast<T>(reduction == Reduction::kMean ? count : std::sqrt(count));
+  const T divisor = reduction == Reduction::kMean ? static_cast<T>(end - begin) : static_cast<T>(std::sqrt(static_cast<double>(end - begin)));
   for (int64_t c = 0; c < width; ++c) out[c] = static_cast<T>(out[c] / divisor);
 }
 
@@ -180,6 +195,7 @@ absl::Status RunSorted(const KernelContext& context, const SortedForm& form) {
   const int64_t width = RowWidth(data, 1) * form.parts;
   MR_ASSIGN_OR_RETURN(const Ints ids, reader.ints(form.sparse ? 2 : 1));
   MR_RETURN_IF_ERROR(CheckSorted(ids, planned.dim(0), form.fixed_rows));
+  MR_RETURN_IF_ERROR(CheckCounts<T>(form.reduction, ids));
   Ints indices;
   if (form.sparse) {
     MR_ASSIGN_OR_RETURN(indices, reader.ints(1));

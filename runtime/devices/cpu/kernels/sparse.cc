@@ -4,10 +4,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cpu/kernels/arithmetic.h"
 #include "cpu/kernels/complex.h"
 #include "cpu/kernels/families.h"
 #include "cpu/kernels/indices.h"
 #include "cpu/kernels/values.h"
+#include "graph/shape_math.h"
 #include "millrace/status.h"
 
 namespace millrace::cpu {
@@ -99,37 +101,41 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeSparseMatMul(const OpInstance& node)
   });
 }
 
+// Of a tensor of these dimensions, whose product int64 holds. Unsigned: the place of an index outside may wrap around.
+std::vector<uint64_t> WrappingStrides(absl::Span<const int64_t> dims) {
+  std::vector<uint64_t> strides(dims.size(), 1);
+  for (size_t d = dims.size(); d > 1; --d) strides[d - 2] = strides[d - 1] * static_cast<uint64_t>(dims[d - 1]);
+  return strides;
+}
+
 absl::StatusOr<std::unique_ptr<Kernel>> MakeSparseReshape(const OpInstance& node) {
   const int64_t count = node.inputs[0].shape.dim(0);
   return MakeKernel([count](const KernelContext& context) -> absl::Status {
     const ValueReader reader(context);
     MR_ASSIGN_OR_RETURN(const Ints from, reader.ints(1));
-    MR_ASSIGN_OR_RETURN(Ints to, reader.ints(2));
-    int64_t elements = 1, known = 1, unknown = -1;
-    for (int64_t dim : from) elements *= dim;
-    for (size_t d = 0; d < to.size(); ++d) {
-      if (to[d] == -1 && unknown < 0) {
-        unknown = static_cast<int64_t>(d);
-      } else {
-        known *= to[d];
-      }
-    }
-    if (unknown >= 0) to[unknown] = known == 0 ? 0 : elements / known;
-    if (known * (unknown >= 0 ? to[unknown] : 1) != elements) {
-      return absl::InvalidArgumentError(absl::StrCat("Input to reshape is a tensor with ", elements,
-                                                     " dense values, but the requested shape has ", known));
-    }
+    MR_ASSIGN_OR_RETURN(const Ints asked, reader.ints(2));
+    MR_ASSIGN_OR_RETURN(const std::vector<int64_t> to, ResolveSparseReshape(from, asked));
+    std::copy(to.begin(), to.end(), context.output<int64_t>(1));
     const int64_t* in = context.input<int64_t>(0);
     int64_t* out = context.output<int64_t>(0);
+    if (std::equal(from.begin(), from.end(), to.begin(), to.end())) {
+      std::copy_n(in, count * static_cast<int64_t>(from.size()), out);
+      return absl::OkStatus();
+    }
+    if (count > 0 && std::count(from.begin(), from.end(), 0) > 0) {
+      return absl::InvalidArgumentError(absl::StrCat("Input tensor has ", count, " non zero elements but its shape is empty"));
+    }
+    const std::vector<uint64_t> from_strides = WrappingStrides(from), to_strides = WrappingStrides(to);
     for (int64_t i = 0; i < count; ++i) {
-      int64_t flat = 0;
-      for (size_t d = 0; d < from.size(); ++d) flat = flat * from[d] + in[i * static_cast<int64_t>(from.size()) + static_cast<int64_t>(d)];
-      for (int64_t d = static_cast<int64_t>(to.size()) - 1; d >= 0; --d) {
-        out[i * static_cast<int64_t>(to.size()) + d] = to[d] == 0 ? 0 : flat % to[d];
-        if (to[d] != 0) flat /= to[d];
+      uint64_t place = 0;
+      for (const uint64_t stride : from_strides) place += static_cast<uint64_t>(*in++) * stride;
+      // An index outside stays outside: the first dimension takes what the others leave.
+      auto rest = static_cast<int64_t>(place);
+      for (const uint64_t stride : to_strides) {
+        *out++ = rest / static_cast<int64_t>(stride);
+        rest %= static_cast<int64_t>(stride);
       }
     }
-    std::copy(to.begin(), to.end(), context.output<int64_t>(1));
     return absl::OkStatus();
   });
 }
@@ -161,6 +167,13 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeSparseReorder(const OpInstance& node
 
 enum class Mix { kAdd, kMul, kDiv };
 
+template <Mix kMix, typename T>
+T Mixed(T a, T b) {
+  if constexpr (kMix == Mix::kAdd) return Wrapping(a, b, [](auto x, auto y) { return x + y; });
+  if constexpr (kMix == Mix::kMul) return Wrapping(a, b, [](auto x, auto y) { return x * y; });
+  return Quotient(a, b);
+}
+
 template <Mix kMix>
 absl::StatusOr<std::unique_ptr<Kernel>> MakeCwise(const OpInstance& node) {
   const int64_t count = node.inputs[1].shape.num_elements(), rank = node.inputs[0].shape.dim(1);
@@ -182,7 +195,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeCwise(const OpInstance& node) {
         if constexpr (kMix == Mix::kDiv && std::is_integral_v<T>) {
           if (b == 0) return absl::InvalidArgumentError("Integer division by zero");
         }
-        context.output<T>(0)[i] = static_cast<T>(kMix == Mix::kAdd ? a + b : kMix == Mix::kMul ? a * b : a / b);
+        context.output<T>(0)[i] = Mixed<kMix>(a, b);
       }
       return absl::OkStatus();
     });
@@ -197,6 +210,12 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeDenseAdd(const OpInstance& node) {
     return DispatchIndex(node, 0, [&](auto index_tag) -> std::unique_ptr<Kernel> {
       using Index = typename decltype(index_tag)::type;
       return MakeKernel([=](const KernelContext& context) -> absl::Status {
+        MR_ASSIGN_OR_RETURN(const Ints dims, ValueReader(context).ints(2));
+        for (int d = 0; d < dense.rank(); ++d) {
+          if (dims[d] == dense.dim(d)) continue;
+          return absl::InvalidArgumentError(absl::StrCat("Dimension ", d, " does not equal (no broadcasting is supported): sparse side ", dims[d],
+                                                         " vs dense side ", dense.dim(d)));
+        }
         MR_RETURN_IF_ERROR(CheckInside<Index>(context, dense.dims()));
         MR_ASSIGN_OR_RETURN(const Places places, Places::Make(context, dense.dims()));
         T* out = context.output<T>(0);

@@ -10,6 +10,7 @@
 #include "cpu/kernels/rare.h"
 #include "cpu/kernels/real_shapes.h"
 #include "cpu/kernels/values.h"
+#include "graph/shape_math.h"
 #include "millrace/status.h"
 
 namespace millrace::cpu {
@@ -95,7 +96,8 @@ absl::Status Unite(const KernelContext& context) {
            const T sum = static_cast<T>(a[i] + b[j]);
            if (least <= SizeOf(sum)) put(0, i, sum);
          } else {
-           put(0, i, kJoin == Join::kMax ? std::max(a[i], b[j]) : std::min(a[i], b[j]));
+           const bool is_nan = b[j] != b[j];  // one of a stays by itself
+           put(0, i, is_nan ? b[j] : kJoin == Join::kMax ? std::max(a[i], b[j]) : std::min(a[i], b[j]));
          }
        });
   if constexpr (kJoin == Join::kAdd) {
@@ -158,7 +160,9 @@ absl::Status Concat(const KernelContext& context, int64_t axis) {
       return absl::InvalidArgumentError(absl::StrCat("Input shapes must match: expected ", dims[0][d], " for dimension ", d, " but got ",
                                                      dims[i][d], " at position ", i));
     }
-    offset[i + 1] = offset[i] + dims[i][axis];
+    if (__builtin_add_overflow(offset[i], dims[i][axis], &offset[i + 1])) {
+      return absl::InvalidArgumentError(absl::StrCat("Encountered overflow when adding up ", offset[i], " and ", dims[i][axis], " of dimension ", axis));
+    }
     for (int64_t r = 0; r < RowsOf(context, i); ++r) order.emplace_back(i, r);
   }
   const auto index = [&](const std::pair<int, int64_t>& at, int64_t d) {
@@ -194,7 +198,9 @@ void CopyBox(const KernelContext& context, int first, const Ints& start, const I
   for (int64_t i = 0; i < count; ++i) {
     const int64_t* row = context.input<int64_t>(first) + i * rank;
     bool inside = true;
-    for (int64_t d = 0; d < rank; ++d) inside = inside && row[d] >= start[d] && row[d] - start[d] < size[d];
+    for (int64_t d = 0; d < rank; ++d) {
+      inside = inside && row[d] >= start[d] && static_cast<uint64_t>(row[d]) - static_cast<uint64_t>(start[d]) < static_cast<uint64_t>(size[d]);
+    }
     if (!inside) continue;
     for (int64_t d = 0; d < rank; ++d) context.output<int64_t>(indices)[rows * rank + d] = row[d] - start[d];
     context.output<T>(values)[rows++] = context.input<T>(first + 1)[i];
@@ -209,8 +215,8 @@ absl::Status Slice(const KernelContext& context) {
   MR_ASSIGN_OR_RETURN(const Ints start, reader.ints(3));
   MR_ASSIGN_OR_RETURN(Ints size, reader.ints(4));
   for (size_t d = 0; d < dims.size(); ++d) {
-    if (start[d] < 0 || size[d] < 0) return absl::InvalidArgumentError("start and size must not be negative");
-    size[d] = std::min(size[d], std::max<int64_t>(dims[d] - start[d], 0));
+    if (size[d] < 0) return absl::InvalidArgumentError(absl::StrCat("Expected a non-negative size, got ", size[d]));
+    size[d] = SparseSliceSize(dims[d], start[d], size[d]);
   }
   CopyBox<T>(context, 0, start, size, 0, 1);
   std::copy(size.begin(), size.end(), context.output<int64_t>(2));
@@ -223,6 +229,7 @@ absl::Status Split(const KernelContext& context) {
   MR_ASSIGN_OR_RETURN(const int64_t given, reader.scalar(0));
   MR_ASSIGN_OR_RETURN(const Ints dims, reader.ints(3));
   MR_ASSIGN_OR_RETURN(const int axis, ResolveAxis(given, static_cast<int>(dims.size())));
+  MR_RETURN_IF_ERROR(DenseElements(dims).status());
   const int parts = static_cast<int>(context.instance->outputs.size()) / 3;
   if (parts > dims[axis]) {
     return absl::InvalidArgumentError(absl::StrCat("Argument num_split ", parts, " must be in the interval [1, ", dims[axis], "]"));

@@ -8,6 +8,7 @@
 #include "cuda/kernels/common.h"
 #include "cuda/kernels/random_state.h"
 #include "cuda/kernels/register.h"
+#include "cuda/launch/random_rare.h"
 
 namespace millrace::cuda {
 namespace {
@@ -75,12 +76,18 @@ KernelOr MakeStateless(DeviceServices& services, const OpInstance& instance) {
     if (ValueOf(instance, i) != nullptr) return Refused(instance, "a seed that is on the host");
   }
   if (!keyed && !IsIndex(instance.inputs[1].dtype)) return Refused(instance, "a seed of this type");
+  bool checks = false;
+  if (keyed) {
+    MR_ASSIGN_OR_RETURN(checks, ChecksAlgorithm(instance));
+  }
+  checks = checks && instance.outputs[0].shape.num_elements() > 0;
   const bool wide = instance.inputs[1].dtype == DataType::kInt64;
   return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) {
+    if (checks) LaunchCheckAlgorithm(queue, kAlgorithmInput, context.input<int32_t>(kAlgorithmInput));
     RandomSource source;
     source.kind = keyed ? RandomSource::Kind::kKeyed : RandomSource::Kind::kSeed;
-    source.counter = context.inputs[keyed ? 2 : 1];
-    source.key = keyed ? context.inputs[1] : nullptr;
+    source.counter = context.inputs[keyed ? kCounterInput : 1];
+    source.key = keyed ? context.inputs[kKeyInput] : nullptr;
     source.wide_seed = wide;
     fill(queue, context, source);
   });

@@ -10,7 +10,6 @@
 #include "cuda/launch/layout.h"
 #include "cuda/launch/random_rare.h"
 #include "cuda/launch/scatter.h"
-#include "graph/random_algorithm.h"
 
 namespace millrace::cuda {
 namespace {
@@ -49,21 +48,18 @@ KernelOr DrawsOfSeed(DeviceServices& services, const OpInstance& instance, int i
       scratch_bytes);
 }
 
-// Of key, counter and algorithm in inputs 1 to 3.
+// Of key, counter and algorithm.
 KernelOr DrawsOfKey(DeviceServices& services, const OpInstance& instance, int64_t scratch_bytes, Draw draw) {
-  constexpr int kKey = 1, kCounter = 2, kAlgorithm = 3;
-  MR_RETURN_IF_ERROR(ExpectOnDevice(instance, {kKey, kCounter}));
-  const Tensor* const algorithm = ValueOf(instance, kAlgorithm);
-  if (algorithm != nullptr && !IsPhilox(algorithm->IntAt(0))) return Refused(instance, "this algorithm");
-  if (instance.inputs[kAlgorithm].dtype != DataType::kInt32) return Refused(instance, "an algorithm of this type");
+  MR_RETURN_IF_ERROR(ExpectOnDevice(instance, {kKeyInput, kCounterInput}));
+  MR_ASSIGN_OR_RETURN(const bool checks, ChecksAlgorithm(instance));
   return MakeLaunch(
       services,
-      [=, is_known = algorithm != nullptr](const Queue& queue, const KernelContext& context) {
-        if (!is_known) LaunchCheckAlgorithm(queue, kAlgorithm, context.input<int32_t>(kAlgorithm));
+      [=](const Queue& queue, const KernelContext& context) {
+        if (checks) LaunchCheckAlgorithm(queue, kAlgorithmInput, context.input<int32_t>(kAlgorithmInput));
         RandomSource source;
         source.kind = RandomSource::Kind::kKeyed;
-        source.counter = context.inputs[kCounter];
-        source.key = context.inputs[kKey];
+        source.counter = context.inputs[kCounterInput];
+        source.key = context.inputs[kKeyInput];
         draw(queue, context, source, context.scratch);
       },
       scratch_bytes);

@@ -8,12 +8,23 @@
 #include "cuda/kernels/common.h"
 #include "cuda/launch/random.h"
 #include "graph/philox.h"
+#include "graph/random_algorithm.h"
 #include "millrace/stream_name.h"
 
 namespace millrace::cuda {
 
 // Of a node's state, which is what its kernel's scratch begins with.
 inline constexpr int64_t kStateBytes = 8;
+
+// Of ops that are given a stream.
+inline constexpr int kKeyInput = 1, kCounterInput = 2, kAlgorithmInput = 3;
+// Whether the algorithm is to be checked when running.
+inline absl::StatusOr<bool> ChecksAlgorithm(const OpInstance& instance) {
+  const Tensor* const algorithm = ValueOf(instance, kAlgorithmInput);
+  if (algorithm != nullptr && !IsPhilox(algorithm->IntAt(0))) return Refused(instance, "this algorithm");
+  if (instance.inputs[kAlgorithmInput].dtype != DataType::kInt32) return Refused(instance, "an algorithm of this type");
+  return algorithm == nullptr;
+}
 
 struct StreamSeeds {
   explicit StreamSeeds(const OpInstance& instance)

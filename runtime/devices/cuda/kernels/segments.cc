@@ -58,8 +58,9 @@ absl::StatusOr<SortedForm> SortedFormOf(const OpInstance& instance) {
   form.ids = form.sparse ? 2 : 1;
   form.op = OpOf(instance.op, /*any_ids=*/false);
   MR_ASSIGN_OR_RETURN(form.type, NumericTypeOf(instance, instance.outputs[0].dtype));
-  if (form.type == Type::kUint8 && (form.op == SegmentOp::kMean || form.op == SegmentOp::kSqrtN)) {
-    return Refused(instance, "bytes, which may not hold how many rows there are");
+  const DataType dtype = instance.outputs[0].dtype;
+  if (IsInteger(dtype) && DataTypeSize(dtype) < 4 && (form.op == SegmentOp::kMean || form.op == SegmentOp::kSqrtN)) {
+    return Refused(instance, "numbers so narrow, which may not hold how many rows there are");
   }
   const Shape& data = instance.inputs[0].shape;
   form.count = instance.inputs[form.ids].shape.num_elements();

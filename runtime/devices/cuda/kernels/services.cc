@@ -58,7 +58,7 @@ std::string WordsOfOp(const Fault& fault, const OpInstance& instance) {
     return IsIndex(instance.inputs[0].dtype) && fault.value < 0 ? absl::StrCat("index must be >= 0 but was ", fault.value)
                                                : absl::StrCat("max_index must be >= index, but ", fault.limit - 1, " < ", fault.value);
   }
-  if (op == "StatelessShuffle" || op == "StatelessRandomGammaV3") {
+  if ((absl::StartsWith(op, "Stateless") && absl::EndsWith(op, "V2")) || op == "StatelessShuffle" || op == "StatelessRandomGammaV3") {
     return absl::StrCat("random algorithm ", fault.value, " is not supported, expected ", kAlgorithmPhilox, " (Philox) or ", kAlgorithmAuto,
                         " (auto)");
   }
@@ -170,6 +170,7 @@ absl::Status FaultStatus(const Fault& fault, const OpInstance& instance) {
                                                      std::bit_cast<double>(fault.limit)));
     case FaultCode::kNotSorted: return absl::InvalidArgumentError("segment ids are not increasing");
     case FaultCode::kNotFinite:
+      if (instance.op == "CropAndResize") return absl::InvalidArgumentError("Boxes contains at least one element that is not finite");
       return NotFiniteError(instance.attrs.GetOr<std::string>("message", ""), static_cast<uint32_t>(fault.detail),
                             instance.op == "CheckNumericsV2");
     case FaultCode::kNotInvertible: return absl::InvalidArgumentError("Input is not invertible.");

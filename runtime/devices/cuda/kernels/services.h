@@ -88,7 +88,7 @@ class Convolution {
 class CompiledFusion {
  public:
   virtual ~CompiledFusion() = default;
-  // What every launch would begin with.
+  // What the first launch would begin with, and once more where memory was short then. Not while a step is captured.
   virtual absl::Status Ready() const { return absl::OkStatus(); }
   virtual absl::Status Launch(const Queue& queue, const FusedArguments& arguments) const = 0;
   virtual absl::Status LaunchReduce(const Queue& queue, const FusedReduceArguments& arguments) const = 0;

@@ -265,7 +265,8 @@ template <typename W>
 struct HueRange {
   W hue, largest, smallest;
   MR_DEVICE explicit HueRange(const Pixel<W>& rgb)
-      : hue(0), largest(Larger(rgb.a, Larger(rgb.b, rgb.c))), smallest(Smaller(rgb.a, Smaller(rgb.b, rgb.c))) {
+      : HueRange(rgb, Larger(rgb.a, Larger(rgb.b, rgb.c)), Smaller(rgb.a, Smaller(rgb.b, rgb.c))) {}
+  MR_DEVICE HueRange(const Pixel<W>& rgb, W most, W least) : hue(0), largest(most), smallest(least) {
     const W range = largest - smallest;
     if (!(range > 0)) return;
     hue = rgb.a == largest ? (rgb.b - rgb.c) / range : rgb.b == largest ? 2 + (rgb.c - rgb.a) / range : 4 + (rgb.a - rgb.b) / range;
@@ -278,9 +279,15 @@ struct HueRange {
 };
 
 struct RgbToHsv {
+  // Of two components that do not compare TensorFlow takes the later one.
   template <typename W>
   MR_DEVICE Pixel<W> operator()(const Pixel<W>& rgb, float) const {
-    const HueRange<W> range(rgb);
+    const auto larger = [](W a, W b) { return a > b ? a : b; };
+    const auto smaller = [](W a, W b) { return a < b ? a : b; };
+    return Of(HueRange<W>(rgb, larger(larger(rgb.a, rgb.b), rgb.c), smaller(smaller(rgb.a, rgb.b), rgb.c)));
+  }
+  template <typename W>
+  MR_DEVICE static Pixel<W> Of(const HueRange<W>& range) {
     const W saturation = range.largest > 0 ? (range.largest - range.smallest) / range.largest : 0;
     return {range.hue / 6, saturation, range.largest};
   }
@@ -309,7 +316,7 @@ struct TurnHue {
 struct ScaleSaturation {
   template <typename W>
   MR_DEVICE Pixel<W> operator()(const Pixel<W>& rgb, float scale) const {
-    Pixel<W> hsv = RgbToHsv()(rgb, scale);
+    Pixel<W> hsv = RgbToHsv::Of(HueRange<W>(rgb));
     hsv.b = Clamp<W>(hsv.b * scale, 0, 1);
     return HsvToRgb()(hsv, scale);
   }

@@ -73,13 +73,18 @@ struct OwnerBody {
   int input;
   int64_t batch;
   const int32_t* owners;
+  const float* boxes;
   MR_DEVICE void operator()(int64_t box) const {
-    if (owners[box] < 0 || owners[box] >= batch) ReportIndex(queue, input, box, owners[box], batch);
+    if (owners[box] < 0 || owners[box] >= batch) return ReportIndex(queue, input, box, owners[box], batch);
+    for (int k = 0; boxes != nullptr && k < 4; ++k) {
+      const float corner = boxes[4 * box + k];
+      if (corner - corner != 0) Report(queue, FaultCode::kNotFinite, input - 1, 0, 0, box);
+    }
   }
 };
-// Kernels behind it need not look again.
-void CheckOwners(const Queue& queue, const CropShape& shape, const int32_t* owners) {
-  ForEach(queue, shape.boxes, OwnerBody{queue, shape.owners_input, shape.batch, owners});
+// Kernels behind it need not look again. `boxes`: where these are checked, too.
+void CheckOwners(const Queue& queue, const CropShape& shape, const int32_t* owners, const float* boxes = nullptr) {
+  ForEach(queue, shape.boxes, OwnerBody{queue, shape.owners_input, shape.batch, owners, boxes});
 }
 
 // The four pixels around a position, of one channel: above left and right, below left and right.
@@ -237,7 +242,7 @@ constexpr int64_t kFewElements = 1 << 15;
 
 void LaunchCrop(const Queue& queue, Type type, const CropShape& shape, const void* images, const float* boxes, const int32_t* owners,
                 float* crops) {
-  CheckOwners(queue, shape, owners);
+  CheckOwners(queue, shape, owners, boxes);
   ForNumeric(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const CropBody<T> body = {GridOf(shape, boxes, owners), shape.nearest, shape.extrapolation, static_cast<const T*>(images)};

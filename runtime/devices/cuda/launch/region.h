@@ -15,6 +15,7 @@ struct CropShape {
   float extrapolation = 0;
   int owners_input = 0;
 };
+// Boxes that are not finite are a fault (FaultCode::kNotFinite).
 void LaunchCrop(const Queue& queue, Type type, const CropShape& shape, const void* images, const float* boxes, const int32_t* owners,
                 float* crops);
 // The gradient of the images, of floating numbers; sides of crops are below 2^31.

@@ -48,10 +48,12 @@ MR_DEVICE inline double NormalQuantile(double q, double tail) {
   return q < 0 ? -size : size;
 }
 
-// Of Bessel functions, NaN at infinity, as on the CPU.
+// Of Bessel functions, NaN at infinity, as on the CPU; those of the second kind are infinite below 0.
 MR_DEVICE inline double OfFinite(double x, double value) { return x - x == 0 ? value : NAN; }
+MR_DEVICE inline double OfPositive(double x, double value) { return x < 0 ? -INFINITY : OfFinite(x, value); }
 
-MR_DEVICE inline double Evaluate(SpecialOp op, double x) {
+// `is_double`: of doubles, for which Y1(0) is infinite; of other numbers it is NaN, as on the CPU.
+MR_DEVICE inline double Evaluate(SpecialOp op, double x, bool is_double) {
   switch (op) {
     case SpecialOp::kLgamma: return lgamma(x);
     case SpecialOp::kDigamma: return Digamma(x);
@@ -67,8 +69,8 @@ MR_DEVICE inline double Evaluate(SpecialOp op, double x) {
     case SpecialOp::kBesselK1e: return BesselK(1, true, x);
     case SpecialOp::kBesselJ0: return OfFinite(x, j0(x));
     case SpecialOp::kBesselJ1: return OfFinite(x, j1(x));
-    case SpecialOp::kBesselY0: return OfFinite(x, y0(x));
-    case SpecialOp::kBesselY1: return x == 0 ? NAN : OfFinite(x, y1(x));
+    case SpecialOp::kBesselY0: return OfPositive(x, y0(x));
+    case SpecialOp::kBesselY1: return x == 0 && !is_double ? NAN : OfPositive(x, y1(x));
     case SpecialOp::kDawsn: return DawsonIntegral(x);
     case SpecialOp::kExpint: return ExponentialIntegral(x);
     case SpecialOp::kFresnelCos: return FresnelIntegrals(x).real;
@@ -103,7 +105,7 @@ template <typename T>
 struct SpecialBody {
   SpecialOp op;
   const T* x;
-  MR_DEVICE T operator()(int64_t i) const { return FromDouble<T>(Evaluate(op, AsDouble(x[i]))); }
+  MR_DEVICE T operator()(int64_t i) const { return FromDouble<T>(Evaluate(op, AsDouble(x[i]), sizeof(T) == sizeof(double))); }
 };
 
 template <typename T>

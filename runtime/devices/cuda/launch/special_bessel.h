@@ -27,11 +27,11 @@ MR_DEVICE inline double BesselI(int order, bool scaled, double x) {
 }
 
 // K of the order, times exp(x) where it is `scaled`: the integral of exp(-x (cosh(t) - 1)) cosh(order t) by the trapezoidal rule, whose
-// error falls off exponentially with the steps for such functions (Abramowitz and Stegun 9.6.24).
+// error falls off exponentially with the steps for such functions (Abramowitz and Stegun 9.6.24). Below 0, too, it is infinite, as on the CPU.
 MR_DEVICE inline double BesselK(int order, bool scaled, double x) {
   constexpr double kLeast = 1e-18, kMostStep = 0.2;
-  if (!(x >= 0)) return NAN;
-  if (x == 0) return INFINITY;
+  if (x != x) return x;
+  if (x <= 0) return INFINITY;
   if (x - x != 0) return 0;
   const double narrow = 0.28 / sqrt(x), step = narrow < kMostStep ? narrow : kMostStep;
   double sum = 0.5, term = 1;

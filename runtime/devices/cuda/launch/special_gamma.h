@@ -80,7 +80,7 @@ MR_DEVICE inline double HurwitzZeta(double s, double q) {
 // With the limits at infinity.
 MR_DEVICE inline double Zeta(double s, double q) {
   if (q == INFINITY && s > 1) return 0;
-  if (s == INFINITY && q >= 1) return q > 1 ? 0 : 1;
+  if (s == INFINITY && q == q) return q > 1 ? 0 : q == 1 ? 1 : INFINITY;
   return HurwitzZeta(s, q);
 }
 
@@ -88,7 +88,7 @@ MR_DEVICE inline double Zeta(double s, double q) {
 MR_DEVICE inline double Polygamma(double n, double x) {
   if (!(n >= 0) || n != floor(n)) return NAN;
   if (n == 0) return Digamma(x);
-  const double size = exp(lgamma(n + 1)) * HurwitzZeta(n + 1, x);
+  const double size = exp(lgamma(n + 1)) * Zeta(n + 1, x);
   return fmod(n, 2.0) == 0 ? -size : size;
 }
 
@@ -151,6 +151,7 @@ MR_DEVICE inline double GammaFraction(GammaPart part, double a, double x) {
 MR_DEVICE inline double IncompleteGamma(GammaPart part, double a, double x) {
   if (x == 0) return 0;
   if (!(x > 0) || !(a > 0)) return NAN;
+  if (part == GammaPart::kSampleDerivative && (a == INFINITY || x == INFINITY)) return 0;
   if (!(x > 1 && x > a)) return GammaSeries(part, a, x);
   const double rest = GammaFraction(part, a, x);
   return part == GammaPart::kValue ? 1 - rest : part == GammaPart::kDerivative ? -rest : rest;
