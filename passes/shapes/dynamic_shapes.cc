@@ -6,11 +6,13 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "passes/shapes/infer_shapes.h"
+#include "passes/shapes/value_ends.h"
 
 namespace millrace {
 namespace {
@@ -41,22 +43,16 @@ Ruling Rule(const OpDef& def, const OpInstance& instance) {
   return ruling;
 }
 
-Tensor Ints(const TensorType& like, std::vector<int64_t> values) {
-  Tensor tensor(like.dtype, Shape({static_cast<int64_t>(values.size())}));
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (like.dtype == DataType::kInt32) {
-      tensor.mutable_as<int32_t>()[i] = static_cast<int32_t>(std::min<int64_t>(values[i], INT32_MAX));
-    } else {
-      tensor.mutable_as<int64_t>()[i] = values[i];
-    }
-  }
-  return tensor;
-}
-
-bool IsReduction(const std::string& op) {
-  static const auto* ops =
-      new std::set<std::string>{"Sum", "Mean", "Prod", "Max", "Min", "All", "Any", "EuclideanNorm"};
-  return ops->count(op) > 0;
+// Takes a shape that output `o` may have, too. The bound is what has the most elements.
+void AddOther(Shape shape, size_t o, DynamicTypes& types) {
+  constexpr size_t kMost = 8;
+  Shape& bound = types.outputs[o].shape;
+  std::vector<Shape>& others = types.others[o];
+  if (shape.rank() != bound.rank()) return;
+  if (shape.num_elements() > bound.num_elements()) std::swap(shape, bound);
+  bool larger = false;
+  for (int d = 0; d < shape.rank(); ++d) larger = larger || shape.dim(d) > bound.dim(d);
+  if (larger && others.size() < kMost && std::find(others.begin(), others.end(), shape) == others.end()) others.push_back(std::move(shape));
 }
 
 class DynamicInferrer {
@@ -81,6 +77,7 @@ class DynamicInferrer {
     if (SizeMayReachTheEnd()) result_.run_time_values |= uint64_t{1} << 1;
     const std::vector<Shape> partial_outputs = PartialOutputs(partial, with_partial);
     MR_RETURN_IF_ERROR(FindBounds());
+    AddOtherReshapes();
     AddSmallerInstances();
     MR_RETURN_IF_ERROR(DropReducedDims());
     ForgetOtherValues();
@@ -89,7 +86,8 @@ class DynamicInferrer {
   }
 
  private:
-  bool Needs(size_t i) const { return i < 64 && (result_.run_time_values >> i & 1) != 0; }
+  ValueEnds Ends() const { return {instance_, inputs_, result_.run_time_values}; }
+  bool Needs(size_t i) const { return Ends().Open(i); }
 
   // A size of -1 goes from the begin to the end: only then the rule of Slice asks where a Slice begins.
   bool SizeMayReachTheEnd() const {
@@ -101,9 +99,9 @@ class DynamicInferrer {
   }
 
   // The dimension that values make smaller, of an output that the rule marks: rows, but along an axis for the values of UniqueV2.
-  int BoundDim(int output, int rank) const {
-    const bool along = output == 0 && absl::StartsWith(instance_.op, "Unique") && instance_.inputs.size() > 1;
-    const Tensor* axis = along && !instance_.input_values[1].empty() ? &instance_.input_values[1] : nullptr;
+  static int BoundDim(const OpInstance& instance, int output, int rank) {
+    const bool along = output == 0 && absl::StartsWith(instance.op, "Unique") && instance.inputs.size() > 1;
+    const Tensor* axis = along && !instance.input_values[1].empty() ? &instance.input_values[1] : nullptr;
     if (axis == nullptr || axis->num_elements() != 1) return 0;
     return static_cast<int>(axis->IntAt(0) < 0 ? axis->IntAt(0) + rank : axis->IntAt(0));
   }
@@ -114,40 +112,51 @@ class DynamicInferrer {
     if (result_.run_time_values == 0) {
       if (!without_values.status.ok()) return {};
       for (const TensorType& type : without_values.outputs) shapes.push_back(type.shape);
-      for (int output : without_values.bound_outputs) {
-        const int dim = BoundDim(output, shapes[output].rank());
-        if (instance_.op == "Select") {
-          for (int d = 0; d < shapes[output].rank(); ++d) {
-            if (partial.inputs[1].shape.dim(d) != partial.inputs[2].shape.dim(d)) shapes[output].set_dim(d, -1);
-          }
-          continue;
-        }
-        if (dim >= 0 && dim < shapes[output].rank()) shapes[output].set_dim(dim, -1);
-        // Rows of rows: the longest one of each level.
-        const int levels = instance_.op == "RaggedTensorToTensor" ? static_cast<int>(inputs_.size()) - 3 : 0;
-        for (int d = 1; d <= levels && d < shapes[output].rank(); ++d) shapes[output].set_dim(d, -1);
-      }
+      ForgetMarked(without_values, partial, shapes);
       return shapes;
     }
-    // What comes out the same for the smallest and the largest values is certain.
-    OpInstance high = partial;
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      if (!Needs(i) || (instance_.op == "Slice" && i == 1)) continue;
-      if (!inputs_[i].bounds.has_value()) return {};
-      partial.input_values[i] = inputs_[i].bounds->low;
-      high.input_values[i] = inputs_[i].bounds->high;
-    }
-    const Ruling lows = Rule(def_, partial), highs = Rule(def_, high);
-    if (!lows.status.ok() || !highs.status.ok()) return {};
-    for (size_t o = 0; o < lows.outputs.size(); ++o) {
-      const Shape &a = lows.outputs[o].shape, &b = highs.outputs[o].shape;
-      shapes.push_back(a);
-      if (a.rank() != b.rank()) shapes.back() = Shape::UnknownRank();
-      for (int d = 0; d < shapes.back().rank(); ++d) {
-        if (a.dim(d) != b.dim(d)) shapes.back().set_dim(d, -1);
-      }
+    // What comes out the same for all ends of what the values may be is certain.
+    const ValueEnds ends = Ends();
+    const bool along = ends.OnlyAxisOpen();
+    if (!along && !ends.FollowsValues()) return {};
+    bool any = false;
+    for (const OpInstance& candidate : along ? ends.WithEachAxis(partial) : ends.WithAllEnds(partial)) {
+      const Ruling ruling = Rule(def_, candidate);
+      if (!ruling.status.ok() && along) continue;  // there is no such axis
+      if (!ruling.status.ok()) return {};
+      std::vector<Shape> others;
+      for (const TensorType& type : ruling.outputs) others.push_back(type.shape);
+      ForgetMarked(ruling, candidate, others);
+      for (size_t o = 0; any && o < others.size(); ++o) KeepEqual(others[o], shapes[o]);
+      if (!any) shapes = std::move(others);
+      any = true;
     }
     return shapes;
+  }
+
+  // What values make smaller, of the outputs that the rule marks.
+  void ForgetMarked(const Ruling& ruling, const OpInstance& partial, std::vector<Shape>& shapes) const {
+    for (int output : ruling.bound_outputs) {
+      Shape& shape = shapes[output];
+      if (instance_.op == "Select") {
+        for (int d = 0; d < shape.rank(); ++d) {
+          if (partial.inputs[1].shape.dim(d) != partial.inputs[2].shape.dim(d)) shape.set_dim(d, -1);
+        }
+        continue;
+      }
+      const int dim = BoundDim(partial, output, shape.rank());
+      if (dim >= 0 && dim < shape.rank()) shape.set_dim(dim, -1);
+      // Rows of rows: the longest one of each level.
+      const int levels = instance_.op == "RaggedTensorToTensor" ? static_cast<int>(inputs_.size()) - 3 : 0;
+      for (int d = 1; d <= levels && d < shape.rank(); ++d) shape.set_dim(d, -1);
+    }
+  }
+
+  static void KeepEqual(const Shape& other, Shape& shape) {
+    if (other.rank() != shape.rank()) shape = Shape::UnknownRank();
+    for (int d = 0; d < shape.rank(); ++d) {
+      if (shape.dim(d) != other.dim(d)) shape.set_dim(d, -1);
+    }
   }
 
   // As where shapes are known: what the rule does not take by value a kernel finds in the device's memory, constants, too.
@@ -171,6 +180,22 @@ class DynamicInferrer {
     return true;
   }
 
+  // The largest output of those along any axis.
+  bool TryAxes(const OpInstance& base) {
+    for (const OpInstance& candidate : Ends().WithEachAxis(base)) {
+      if (result_.possible.empty()) {
+        Try(candidate);
+        continue;
+      }
+      const size_t before = result_.possible.size();
+      AddPossible(candidate);
+      if (result_.possible.size() == before) continue;
+      result_.others.resize(result_.outputs.size());
+      for (size_t o = 0; o < result_.outputs.size(); ++o) AddOther(result_.possible.back().outputs[o].shape, o, result_);
+    }
+    return !result_.possible.empty();
+  }
+
   absl::Status FindBounds() {
     OpInstance candidate = instance_;
     std::optional<std::string> missing;
@@ -182,6 +207,8 @@ class DynamicInferrer {
         missing = absl::StrCat("input ", i, " sizes its output, but is known only when running and has no bound");
       }
     }
+    if (!IsReduction(instance_.op) && Ends().OnlyAxisOpen() && TryAxes(candidate)) return absl::OkStatus();
+    if (result_.run_time_values != 0 && !missing.has_value()) Ends().SetLargest(candidate);
     if (result_.run_time_values != 0) SetLargest(candidate, missing);
     if (result_.run_time_values == 0) FitToReshape(candidate);
     if (missing.has_value()) {
@@ -210,17 +237,19 @@ class DynamicInferrer {
       const int64_t d = axis.IntAt(0) < 0 ? axis.IntAt(0) + in.rank() : axis.IntAt(0);
       if (d < 0 || d >= in.rank() || instance_.inputs[1].shape.num_elements() < 1) return;
       std::vector<int64_t> sizes(instance_.inputs[1].shape.num_elements(), 0);
-      sizes[0] = in.dim(static_cast<int>(d));
+      sizes[0] = -1;  // all that there is, which the type of the sizes may be too small for
       candidate.input_values[1] = Ints(instance_.inputs[1], sizes);
     } else if (op == "Slice") {
       std::vector<int64_t> size(in.dims().begin(), in.dims().end());
       const Tensor& high = candidate.input_values[2];
+      const Tensor& low = Needs(2) && inputs_[2].bounds.has_value() ? inputs_[2].bounds->low : high;
       for (size_t d = 0; d < size.size() && static_cast<int64_t>(d) < high.num_elements(); ++d) {
-        if (!high.empty() && high.IntAt(d) >= 0) size[d] = std::min(size[d], high.IntAt(d));
+        if (!high.empty() && low.IntAt(d) >= 0) size[d] = std::min(size[d], high.IntAt(d));  // others may reach the end
       }
       candidate.input_values[1] = Ints(instance_.inputs[1], std::vector<int64_t>(size.size(), 0));
       candidate.input_values[2] = Ints(instance_.inputs[2], size);
-    } else if (op == "StridedSlice" && !Needs(3)) {
+    } else if (op == "StridedSlice" && (!Needs(3) || (inputs_[3].bounds.has_value() && inputs_[3].bounds->limited()))) {
+      if (Needs(3)) Ends().SetShortestSteps(candidate);
       for (int i : {1, 2}) {
         if (!Needs(i)) continue;
         candidate.attrs.Set(i == 1 ? "begin_mask" : "end_mask", ~candidate.attrs.GetOr<int64_t>("shrink_axis_mask", 0));
@@ -228,13 +257,10 @@ class DynamicInferrer {
             Ints(instance_.inputs[i], std::vector<int64_t>(candidate.input_values[3].num_elements(), 0));
       }
     } else if (op == "Reshape" && candidate.input_values.size() > 1 && !candidate.input_values[1].empty()) {
-      const std::vector<int64_t> dims = LargestReshape(candidate.input_values[1]);
+      const std::vector<int64_t> dims = LargestReshape(candidate.input_values[1], 0);
       candidate.input_values[1] = Ints(instance_.inputs[1], dims);
       // The real input has as many elements as the result.
       if (Shape(dims).num_elements() <= in.num_elements()) candidate.inputs[0].shape = Shape(dims);
-    } else if (op == "Range" && !missing.has_value() && candidate.input_values[2].num_elements() == 1 && Needs(0) &&
-               inputs_[0].bounds.has_value() && candidate.input_values[2].DoubleAt(0) > 0) {
-      candidate.input_values[0] = inputs_[0].bounds->low;
     } else {
       return;
     }
@@ -250,24 +276,33 @@ class DynamicInferrer {
     if (given && Shape(dims).num_elements() < candidate.inputs[0].shape.num_elements()) candidate.inputs[0].shape = Shape(dims);
   }
 
-  // The request with sizes such that the result is no larger than the input, whose memory it has.
-  std::vector<int64_t> LargestReshape(const Tensor& high) const {
+  // The request with sizes such that the result is no larger than the input, whose memory it has. Of the sizes that are not certain, first
+  // `favoured` is as large as it may be, the others are then.
+  std::vector<int64_t> LargestReshape(const Tensor& high, size_t favoured) const {
     const Tensor& low = inputs_[1].bounds.has_value() ? inputs_[1].bounds->low : high;
     const int64_t elements = instance_.inputs[0].shape.num_elements();
+    const auto free = [&](size_t i) { return high.IntAt(i) < 0 || low.IntAt(i) != high.IntAt(i); };
     std::vector<int64_t> dims;
-    for (int64_t i = 0; i < high.num_elements(); ++i) dims.push_back(std::max<int64_t>(high.IntAt(i), -1));
-    const auto product_without = [&](size_t skipped) {
-      int64_t product = 1;
-      for (size_t i = 0; i < dims.size(); ++i) product *= i == skipped ? 1 : std::max<int64_t>(dims[i], 1);
-      return std::max<int64_t>(product, 1);
+    for (int64_t i = 0; i < high.num_elements(); ++i) dims.push_back(free(i) ? std::max<int64_t>(low.IntAt(i), 1) : high.IntAt(i));
+    const auto grow = [&](size_t grown) {
+      int64_t fits = elements;
+      for (size_t i = 0; i < dims.size(); ++i) fits /= i == grown ? 1 : std::max<int64_t>(dims[i], 1);
+      fits = std::max<int64_t>(fits, elements > 0 ? 1 : 0);
+      dims[grown] = low.IntAt(grown) < 0 ? fits : std::min(high.IntAt(grown), fits);  // -1 is all that is left
     };
-    for (size_t i = dims.size(); i-- > 0;) {
-      const bool open = dims[i] == -1, free = open || low.IntAt(i) != high.IntAt(i);
-      if (!free) continue;
-      const int64_t fits = std::max<int64_t>(elements / product_without(i), elements > 0 ? 1 : 0);
-      dims[i] = open ? fits : std::min(dims[i], fits);
+    if (favoured < dims.size() && free(favoured)) grow(favoured);
+    for (size_t i = 0; i < dims.size(); ++i) {
+      if (free(i) && i != favoured) grow(i);
     }
     return dims;
+  }
+
+  // Of a Reshape to sizes that are not certain: each of them as large as it may be, the others smaller.
+  void AddOtherReshapes() {
+    result_.others.resize(result_.outputs.size());
+    const Tensor& asked = instance_.op == "Reshape" && inputs_[1].bounds.has_value() ? inputs_[1].bounds->high : Tensor();
+    if (asked.empty() || !Needs(1)) return;
+    for (int64_t d = 0; d < asked.num_elements(); ++d) AddOther(Shape(LargestReshape(asked, d)), 0, result_);
   }
 
   // Bounds of one real size may differ: tries smaller ones, first of a single dimension, then of all at once.
@@ -327,7 +362,9 @@ class DynamicInferrer {
         Shape& shape = result_.outputs[o].shape;
         if (shape.dim(d) == whole.dim(d)) continue;
         int64_t most = whole.dim(d);
-        if (inputs_[1].bounds.has_value()) most = std::min(most, inputs_[1].bounds->high.IntAt(o));
+        // A size of -1 is what the others leave.
+        const bool sized = inputs_[1].bounds.has_value() && inputs_[1].bounds->low.IntAt(o) >= 0;
+        if (sized) most = std::min(most, inputs_[1].bounds->high.IntAt(o));
         shape.set_dim(d, std::max<int64_t>(most, 0));
       }
     }
@@ -434,7 +471,23 @@ class DynamicInferrer {
 
 absl::StatusOr<DynamicTypes> InferDynamic(const OpDef& def, const OpInstance& instance,
                                           absl::Span<const BoundedInput> inputs) {
-  return DynamicInferrer(def, instance, inputs).Run();
+  MR_ASSIGN_OR_RETURN(DynamicTypes types, DynamicInferrer(def, instance, inputs).Run());
+  size_t others = 0;
+  for (const BoundedInput& input : inputs) others = std::max(others, input.others.size());
+  for (size_t k = 0; k < others; ++k) {
+    OpInstance other = instance;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (k < inputs[i].others.size()) other.inputs[i].shape = inputs[i].others[k];
+    }
+    absl::StatusOr<DynamicTypes> found = DynamicInferrer(def, other, inputs).Run();
+    if (!found.ok() || found->outputs.size() != types.outputs.size()) continue;
+    for (size_t o = 0; o < types.outputs.size(); ++o) {
+      AddOther(found->outputs[o].shape, o, types);
+      for (Shape& shape : found->others[o]) AddOther(std::move(shape), o, types);
+    }
+    types.possible.insert(types.possible.end(), found->possible.begin(), found->possible.end());
+  }
+  return types;
 }
 
 }  // namespace millrace

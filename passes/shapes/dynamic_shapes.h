@@ -18,6 +18,8 @@ namespace millrace {
 struct DynamicTypes {
   std::vector<TensorType> outputs;  // bounds
   std::vector<Shape> partial;       // per output; without -1 where the shape is known after all
+  // Per output: shapes that it may have, too, larger in a dimension than the bound but with no more elements: a Reshape's, or along another axis.
+  std::vector<std::vector<Shape>> others;
   uint64_t run_time_values = 0;     // Node::run_time_values
   uint64_t by_value = 0;  // inputs that the shape rule asked for, known or not
   // The node as if its inputs had one set of possible shapes and values or another: the largest first, for its cost,

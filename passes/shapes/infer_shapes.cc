@@ -230,6 +230,7 @@ class Inferrer {
     input.type = graph_.type(ref);
     auto partial = partial_.find(ref);
     input.partial = partial != partial_.end() ? partial->second : input.type.shape;
+    if (auto others = others_.find(ref); others != others_.end()) input.others = others->second;
     auto bounds = bounds_.find(ref);
     if (const Tensor* value = Value(ref); value != nullptr) {
       input.bounds = ValueBounds{*value, *value};
@@ -258,6 +259,7 @@ class Inferrer {
       if (types->partial[o].fully_known()) continue;
       node.dynamic_outputs |= uint64_t{1} << std::min<size_t>(o, 63);
       partial_[{id, static_cast<int32_t>(o)}] = types->partial[o];
+      if (!types->others[o].empty()) others_[{id, static_cast<int32_t>(o)}] = std::move(types->others[o]);
     }
     result_.possible[node.name] = std::move(types->possible);
     return absl::OkStatus();
@@ -508,6 +510,7 @@ class Inferrer {
   bool may_replace_ = true;  // known nodes by Const
   std::map<OutputRef, OutputRef> replaced_;
   std::map<OutputRef, Shape> partial_;       // of dynamic outputs
+  std::map<OutputRef, std::vector<Shape>> others_;  // of some of them
   std::map<OutputRef, ValueBounds> bounds_;  // of small outputs that follow from dynamic shapes
   std::map<NodeId, std::string> not_computed_;  // strings, and why not
   OpFinder def_of_, builtin_def_of_;

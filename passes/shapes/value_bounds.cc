@@ -1,6 +1,7 @@
 #include "passes/shapes/value_bounds.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <string>
 
@@ -30,6 +31,9 @@ std::vector<ValueBounds> BoundFromTypes(const OpInstance& instance, absl::Span<c
     if (!IsIndexType(out.dtype) || partial.unknown_rank() || most.rank() != partial.rank()) return {};
     std::vector<int64_t> low, high(most.dims().begin(), most.dims().end());
     for (int64_t dim : partial.dims()) low.push_back(std::max<int64_t>(dim, 0));
+    for (const Shape& other : inputs[o].others) {
+      for (int d = 0; d < most.rank(); ++d) high[d] = std::max(high[d], other.dim(d));
+    }
     if (instance.op == "Rank") {
       low = high = {most.rank()};
     } else if (instance.op == "Size") {
@@ -38,6 +42,8 @@ std::vector<ValueBounds> BoundFromTypes(const OpInstance& instance, absl::Span<c
     } else if (static_cast<int64_t>(high.size()) != out.shape.num_elements()) {
       return {};
     }
+    const auto too_large = [&](int64_t size) { return out.dtype == DataType::kInt32 && size > INT32_MAX; };
+    if (std::any_of(high.begin(), high.end(), too_large)) return {};
     result.push_back({IntTensor(out, low), IntTensor(out, high)});
   }
   return result.size() == instance.outputs.size() ? result : std::vector<ValueBounds>();
@@ -118,6 +124,57 @@ ValueBounds AnyValue(const TensorType& type) {
   return {filled(wide ? INT64_MIN : INT32_MIN), filled(wide ? INT64_MAX : INT32_MAX)};
 }
 
+Tensor AsDoubles(const Tensor& tensor) {
+  Tensor doubles(DataType::kDouble, tensor.shape());
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) doubles.mutable_as<double>()[i] = static_cast<double>(tensor.IntAt(i));
+  return doubles;
+}
+
+// Ops whose results may be beyond the range of their type, where they wrap around.
+bool MayWrap(const std::string& op) {
+  static const auto* ops = new std::set<std::string>{"Add", "AddV2", "AddN", "Sub", "Mul", "Sum", "Prod", "Cumsum"};
+  return ops->count(op) > 0;
+}
+
+// Whether `result`, of a node that may wrap, is what the same node gives in doubles: numbers that wrapped around are off by all that
+// their type holds.
+bool SameInDoubles(const OpDef& def, OpInstance instance, std::vector<Tensor> values, const Tensor& result, KernelOracle& oracle) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!IsData(instance, i)) continue;
+    values[i] = AsDoubles(values[i]);
+    instance.inputs[i].dtype = DataType::kDouble;
+  }
+  instance.outputs[0].dtype = DataType::kDouble;
+  instance.attrs.Set("T", DataType::kDouble);
+  instance.input_values = values;
+  const absl::StatusOr<std::vector<Tensor>> doubles = oracle.Evaluate(def, instance, std::move(values));
+  if (!doubles.ok() || doubles->size() != 1 || (*doubles)[0].num_elements() != result.num_elements()) return false;
+  const double half = std::ldexp(1.0, result.dtype() == DataType::kInt64 ? 63 : 31);
+  for (int64_t i = 0; i < result.num_elements(); ++i) {
+    if (!(std::abs((*doubles)[0].as<double>()[i] - static_cast<double>(result.IntAt(i))) < half)) return false;
+  }
+  return true;
+}
+
+// Whether the type of `results` holds them. An op that follows its operands keeps to the range between two ends only then.
+bool Fit(const OpDef& def, const OpInstance& instance, const std::vector<Tensor>& values, const std::vector<Tensor>& results,
+         KernelOracle& oracle) {
+  if (instance.op == "Cast") {
+    for (int64_t i = 0; i < results[0].num_elements(); ++i) {
+      if (results[0].IntAt(i) != values[0].IntAt(i)) return false;
+    }
+  } else if (instance.op == "ConcatOffset") {
+    double sum = 0;
+    for (const Tensor& value : values) {
+      double most = 0;
+      for (int64_t i = 0; i < value.num_elements(); ++i) most = std::max(most, std::abs(static_cast<double>(value.IntAt(i))));
+      sum += most;
+    }
+    return sum <= INT32_MAX;
+  }
+  return !MayWrap(instance.op) || SameInDoubles(def, instance, values, results[0], oracle);
+}
+
 // One operand with bounds is enough for these: max(x, 3) is at least 3.
 bool BoundsBySome(const OpInstance& instance) { return instance.op == "Maximum" || instance.op == "Minimum"; }
 
@@ -153,7 +210,7 @@ std::vector<ValueBounds> BoundOutputs(const OpDef& def, const OpInstance& instan
     }
     if (!bounds.has_value() || !IsIndexType(bounds->low.dtype())) return {};
     if (!IsData(instance, i) && !bounds->exact()) return {};
-    // Sums of such would wrap around.
+    // One end says nothing.
     if (!some && !bounds->exact() && !bounds->limited()) return {};
   }
   std::vector<Tensor> low = Pick(inputs, false), high = Pick(inputs, true);
@@ -168,19 +225,20 @@ std::vector<ValueBounds> BoundOutputs(const OpDef& def, const OpInstance& instan
     low[1] = AtLeastOne(low[1]);
     high[1] = AtLeastOne(high[1]);
   }
-  const auto evaluate = [&](std::vector<Tensor> values) {
+  const auto evaluate = [&](const std::vector<Tensor>& values) {
     OpInstance filled = instance;
     filled.input_values = values;
-    return oracle.Evaluate(def, filled, std::move(values));
+    return oracle.Evaluate(def, filled, values);
   };
-  absl::StatusOr<std::vector<Tensor>> lows = evaluate(std::move(low));
-  absl::StatusOr<std::vector<Tensor>> highs = evaluate(std::move(high));
+  absl::StatusOr<std::vector<Tensor>> lows = evaluate(low);
+  absl::StatusOr<std::vector<Tensor>> highs = evaluate(high);
   if (!lows.ok() || !highs.ok() || lows->size() != highs->size()) return {};
   std::vector<ValueBounds> result;
   for (size_t o = 0; o < lows->size(); ++o) {
     if (!((*lows)[o].type() == instance.outputs[o]) || !((*highs)[o].type() == instance.outputs[o])) return {};
     result.push_back({(*lows)[o], (*highs)[o]});
   }
+  if (!Fit(def, instance, low, *lows, oracle) || !Fit(def, instance, high, *highs, oracle)) return {};
   return result;
 }
 

@@ -29,6 +29,7 @@ struct BoundedInput {
   std::optional<ValueBounds> bounds;
   TensorType type;  // with the largest shape
   Shape partial;
+  std::vector<Shape> others;  // DynamicTypes::others
 };
 
 // Bounds of the outputs of a stateless node; an empty list when none can be given.
