@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -28,6 +29,27 @@ absl::Status CheckInputsOfControl(const Node& node) {
   if (node.inputs.size() >= least && (node.inputs.size() == least || least == 0 || IsMerge(node))) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' (", node.op, ") has ", node.inputs.size(), " inputs, expected ",
                                                  IsMerge(node) ? "at least " : "", least));
+}
+
+absl::Status CheckLeastInputs(const Node& node) {
+  static const auto& least = *new std::unordered_map<std::string, size_t>{
+      // Lists, arrays and stacks, and what passes them on.
+      {"Identity", 1}, {"PreventGradient", 1}, {"StopGradient", 1}, {"_Retval", 1},
+      {"RaggedTensorFromVariant", 1}, {"RaggedTensorToVariant", 1}, {"RaggedTensorToVariantGradient", 1},
+      {"StackPushV2", 2}, {"TensorArrayScatterV3", 3}, {"TensorArraySplitV3", 2}, {"TensorArrayWriteV3", 3},
+      {"TensorListFromTensor", 1}, {"TensorListGetItem", 2}, {"TensorListPushBack", 2}, {"TensorListScatter", 1},
+      {"TensorListScatterIntoExistingList", 2}, {"TensorListScatterV2", 1}, {"TensorListSetItem", 3}, {"TensorListSplit", 1},
+      // Collectives.
+      {"CollectiveBcastSend", 1}, {"CollectiveBcastSendV2", 1}, {"CollectiveGather", 1}, {"CollectiveGatherV2", 1},
+      {"CollectiveReduce", 1}, {"CollectiveReduceScatterV2", 1}, {"CollectiveReduceV2", 1},
+      {"NcclAllReduce", 1}, {"NcclBroadcast", 1}, {"NcclReduce", 1},
+      // What becomes other ops.
+      {"ApproxTopK", 1}, {"BatchSelfAdjointEig", 1}, {"QuantizeAndDequantize", 1}, {"SelfAdjointEig", 1},
+      {"XlaDynamicSlice", 3}, {"XlaDynamicUpdateSlice", 3}, {"_SwitchN", 2}};
+  const auto found = least.find(node.op);
+  if (found == least.end() || node.inputs.size() >= found->second) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("node '", node.name, "' (", node.op, ") has ", node.inputs.size(), " inputs, expected at least ", found->second));
 }
 
 bool IsMutableTable(const Node& node) { return node.op == "MutableHashTable" || node.op == "MutableHashTableV2"; }

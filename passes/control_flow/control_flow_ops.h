@@ -22,6 +22,9 @@ bool IsNextIteration(const Node& node);
 // Whether one of these has the inputs that it must have. InvalidArgument names the node.
 absl::Status CheckInputsOfControl(const Node& node);
 
+// Whether a node that passes take apart, before a shape rule has seen it, has the inputs that they look at; OK for other nodes.
+absl::Status CheckLeastInputs(const Node& node);
+
 // Tables from keys to values, what changes and what reads them.
 bool IsTable(const Node& node);         // that may be initialised once and for all
 bool IsMutableTable(const Node& node);  // one of these that steps could change

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "millrace/status.h"
+#include "passes/control_flow/control_flow_ops.h"
 #include "passes/control_flow/creation_places.h"
 
 namespace millrace {
@@ -101,6 +102,7 @@ class Expansion {
 
  private:
   absl::Status Expand(NodeId id) {
+    MR_RETURN_IF_ERROR(CheckLeastInputs(graph_.node(id)));
     const std::string op = graph_.node(id).op;
     if (const auto renamed = Renamed().find(op); renamed != Renamed().end()) {
       Node& node = graph_.mutable_node(id);

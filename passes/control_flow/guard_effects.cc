@@ -1,6 +1,7 @@
 #include "passes/control_flow/guard_effects.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -245,9 +246,14 @@ void GuardWriter::Redirect(NodeId id) {
     const auto found = followers_.find(of);
     return found != followers_.end() && std::find(found->second.begin(), found->second.end(), id) == found->second.end();
   };
+  // Who takes an output asks for what the node did, too: nobody else may ask for what ends it.
+  std::vector<NodeId> ends;
   for (OutputRef& input : node.inputs) {
+    if (!followed(input.node.value)) continue;
+    const std::vector<NodeId>& followers = followers_[input.node.value];
     const auto found = returned_.find(input.node.value);
-    if (input.index == 0 && found != returned_.end() && followed(input.node.value)) input.node = found->second;
+    if (input.index == 0 && found != returned_.end()) input.node = found->second;
+    std::copy_if(followers.begin(), followers.end(), std::back_inserter(ends), [&](NodeId follower) { return !(follower == input.node); });
   }
   absl::InlinedVector<NodeId, 2> controls;
   const auto add = [&](NodeId control) {
@@ -260,6 +266,7 @@ void GuardWriter::Redirect(NodeId id) {
     }
     for (NodeId follower : followers_[control.value]) add(follower);
   }
+  for (NodeId end : ends) add(end);
   node.control_inputs = std::move(controls);
 }
 

@@ -43,7 +43,7 @@ class GuardWriter {
   // one being initialised: both sides run, and one of them would read what is not there. `unsure`: a node before it that runs at
   // other times, too, than the guard tells; then what has an effect is Unimplemented.
   absl::Status Visit(NodeId id, const Guard& guard, NodeId unsure = NodeId());
-  // Who waited for a node, or took the reference that it returns, does so for what was put behind it.
+  // Who waited for a node, or took the reference that it returns, does so for what was put behind it; who takes anything else waits, too.
   void Redirect(NodeId id);
 
   // A bool scalar that is true where the guard holds.

@@ -17,10 +17,22 @@ bool IsDynamic(const Graph& graph, const Node& node) {
                      [&](OutputRef input) { return graph.node(input.node).dynamic_output(input.index); });
 }
 
-// For values that only a step has.
+// Whether the node takes or gives a tensor without elements.
+bool HasNothing(const Graph& graph, const Node& node) {
+  const auto nothing = [](const TensorType& type) { return type.shape.fully_known() && type.shape.num_elements() == 0; };
+  return std::any_of(node.outputs.begin(), node.outputs.end(), nothing) ||
+         std::any_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) {
+           const auto& outputs = graph.node(input.node).outputs;
+           return static_cast<size_t>(input.index) < outputs.size() && nothing(outputs[input.index]);
+         });
+}
+
+// For values that only a step has. Where there are no rows or classes, none of them can be harmless.
 bool MayFail(const Graph& graph, const Node& node) {
-  if (!ChecksValues(node)) return false;
-  return std::any_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) { return graph.node(input.node).op != "Const"; });
+  const auto comes_with_step = [&](size_t input) { return graph.node(node.inputs[input].node).op != "Const"; };
+  const std::vector<size_t> checked = CheckedInputsOf(node);
+  if (std::any_of(checked.begin(), checked.end(), comes_with_step)) return true;
+  return !HarmlessInputsOf(node).empty() && HasNothing(graph, node);
 }
 
 }  // namespace

@@ -29,6 +29,7 @@ void AddScatters(Table& table) {
     }
   }
   table["ScatterNd"] = {{0, "Tindices"}};
+  table["ScatterNdNonAliasingAdd"] = {{1, "Tindices"}};
   table["ScatterDiv"].push_back({2, "T", HarmlessValue::kOnes, Fails::kForIntegers});
   table["ResourceScatterDiv"].push_back({2, "dtype", HarmlessValue::kOnes, Fails::kForIntegers});
 }
@@ -56,6 +57,22 @@ void AddSparseUpdates(Table& table) {
   }
 }
 
+// Numbers of algorithms, of which 1 is one, and bounds, the lower one first.
+void AddRandomNumbers(Table& table) {
+  for (const char* op : {"StatelessRandomNormalV2", "StatelessRandomUniformFullIntV2", "StatelessRandomUniformIntV2", "StatelessRandomUniformV2",
+                         "StatelessTruncatedNormalV2"}) {
+    table[op] = {{3, nullptr, HarmlessValue::kOnes}};
+  }
+  const std::tuple<const char*, int, const char*> bounds[] = {{"RandomUniformInt", 1, "Tout"},
+                                                              {"StatefulUniformInt", 3, "dtype"},
+                                                              {"StatelessRandomUniformInt", 2, "dtype"},
+                                                              {"StatelessRandomUniformIntV2", 4, "dtype"}};
+  for (const auto& [op, first, type] : bounds) {
+    table[op].push_back({first, type});
+    table[op].push_back({first + 1, type, HarmlessValue::kOnes});
+  }
+}
+
 Table MakeTable() {
   Table table;
   for (const char* op : {"Div", "FloorDiv", "TruncateDiv", "Mod", "FloorMod", "TruncateMod"}) {
@@ -74,27 +91,26 @@ Table MakeTable() {
   for (const char* op : {"AllCandidateSampler", "FixedUnigramCandidateSampler", "LogUniformCandidateSampler", "UniformCandidateSampler"}) {
     table[op] = {{0, nullptr, HarmlessValue::kZeros, Fails::kAlways, DataType::kInt64}};
   }
-  // Bounds of random numbers, the lower one first.
-  const std::tuple<const char*, int, const char*> bounds[] = {
-      {"RandomUniformInt", 1, "Tout"}, {"StatelessRandomUniformInt", 2, "dtype"}, {"StatelessRandomUniformIntV2", 4, "dtype"}};
-  for (const auto& [op, first, type] : bounds) table[op] = {{first, type}, {first + 1, type, HarmlessValue::kOnes}};
   // Means, deviations, then bounds, of which the lower one must be lower.
   table["StatelessParameterizedTruncatedNormal"] = {{2, "dtype"}, {3, "dtype", HarmlessValue::kOnes}, {4, "dtype"}, {5, "dtype", HarmlessValue::kOnes}};
   table["ParameterizedTruncatedNormal"] = {{1, "dtype"}, {2, "dtype", HarmlessValue::kOnes}, {3, "dtype"}, {4, "dtype", HarmlessValue::kOnes}};
   for (const char* op : {"CudnnRNNV3", "CudnnRNNBackpropV3"}) table[op] = {{4, nullptr}};
   for (const char* op : {"CropAndResize", "CropAndResizeGradImage"}) table[op] = {{2, nullptr}};
+  table["CropAndResize"].push_back({1, nullptr, HarmlessValue::kZeros, Fails::kAlways, DataType::kFloat});
   table["CropAndResizeGradBoxes"] = {{3, nullptr}};
   table["SparseTensorDenseMatMul"] = {{0, "Tindices"}};
   for (const char* op : {"BlockLSTM", "BlockLSTMV2", "BlockLSTMGrad", "BlockLSTMGradV2"}) {
     table[op] = {{0, nullptr, HarmlessValue::kZeros, Fails::kAlways, DataType::kInt64}};
   }
+  table["MatrixBandPart"] = {{1, "Tindex"}, {2, "Tindex"}};
   table["Slice"] = {{1, "Index"}};
-  table["UnravelIndex"] = {{0, "Tidx"}};
+  table["UnravelIndex"] = {{0, "Tidx"}, {1, "Tidx", HarmlessValue::kOnes}};
   table["SparseSoftmaxCrossEntropyWithLogits"] = {{1, "Tlabels"}};
   table["DynamicPartition"] = {{1, nullptr}};
   table["ReverseSequence"] = {{1, "Tlen"}};
   table["Bincount"] = {{0, nullptr}};
   table["DenseBincount"] = {{0, "Tidx"}};
+  AddRandomNumbers(table);
   AddScatters(table);
   AddSegments(table);
   AddSparseUpdates(table);
@@ -106,7 +122,14 @@ DataType DefaultOf(const std::string& op, const std::string& attribute) {
   if (attribute == "T") return op == "InvertPermutation" ? DataType::kInt32 : DataType::kFloat;
   if (op == "StatelessParameterizedTruncatedNormal" || op == "ParameterizedTruncatedNormal") return DataType::kFloat;
   if (attribute == "Tindices" && op == "SparseTensorDenseMatMul") return DataType::kInt64;
+  if (op == "MatrixBandPart" || op == "StatefulUniformInt") return DataType::kInt64;
   return attribute == "Tlabels" || attribute == "Tlen" ? DataType::kInt64 : DataType::kInt32;
+}
+
+// Of these those that the node has.
+std::vector<size_t> InputsOf(const Node& node, std::vector<size_t> inputs) {
+  inputs.erase(std::remove_if(inputs.begin(), inputs.end(), [&](size_t input) { return input >= node.inputs.size(); }), inputs.end());
+  return inputs;
 }
 
 }  // namespace
@@ -126,9 +149,16 @@ std::vector<HarmlessInput> HarmlessInputsOf(const Node& node) {
   return inputs;
 }
 
-bool ChecksValues(const Node& node) {
+std::vector<size_t> CheckedInputsOf(const Node& node) {
+  // Where a slice begins; where it ends cannot be wrong, but for what takes the slice's size.
+  if (node.op == "StridedSlice") return node.attrs.GetOr<int64_t>("shrink_axis_mask", 0) != 0 ? InputsOf(node, {1}) : std::vector<size_t>();
+  static const auto& some = *new std::unordered_map<std::string, std::vector<size_t>>{
+      {"All", {1}},  {"Any", {1}},  {"EuclideanNorm", {1}}, {"Max", {1}}, {"Mean", {1}}, {"Min", {1}},
+      {"Prod", {1}}, {"Sum", {1}},  {"ResourceStridedSliceAssign", {1, 2, 3}}, {"StridedSliceAssign", {1, 2, 3}},
+      {"StridedSliceGrad", {0, 1, 2, 3}}, {"TensorStridedSliceUpdate", {1, 2, 3}}};
+  if (const auto found = some.find(node.op); found != some.end()) return InputsOf(node, found->second);
   static const auto& ops = *new std::unordered_set<std::string>{
-      "BroadcastArgs", "CTCBeamSearchDecoder", "CTCGreedyDecoder", "CTCLoss", "CombinedNonMaxSuppression", "ConcatOffset", "CountUpTo",
+      "BroadcastArgs", "CTCBeamSearchDecoder", "CTCGreedyDecoder", "CTCLoss", "CTCLossV2", "CombinedNonMaxSuppression", "ConcatOffset", "CountUpTo",
       "DataFormatDimMap", "DenseCountSparseOutput", "DenseToDenseSetOperation", "DenseToSparseSetOperation", "EditDistance",
       "FractionalAvgPoolGrad", "FractionalMaxPoolGrad", "HistogramFixedWidth", "InplaceAdd", "InplaceSub", "InplaceUpdate",
       "MatrixDiagPartV2", "MatrixDiagPartV3", "MatrixDiagV2", "MatrixDiagV3", "MatrixSetDiagV2", "MatrixSetDiagV3", "MatrixSolveLs",
@@ -144,7 +174,9 @@ bool ChecksValues(const Node& node) {
       "SparseToSparseSetOperation", "StatelessSampleDistortedBoundingBox", "_AccumulatorTake", "_QueueDequeue",
       "_QueueEnqueue", "_SparseAccumulatorApply", "_SparseAccumulatorTake", "_SparseMatrixProduct", "_TableFind", "_TableInsert",
       "_TableRemove"};
-  return ops.count(node.op) > 0;
+  std::vector<size_t> all;
+  for (size_t i = 0; ops.count(node.op) > 0 && i < node.inputs.size(); ++i) all.push_back(i);
+  return all;
 }
 
 bool KnownWhenPlanned::Holds(OutputRef ref) {

@@ -27,9 +27,9 @@ struct HarmlessInput {
 // The inputs whose values can make the node fail; none for most ops. Assert, whose way is another one, is not among them.
 std::vector<HarmlessInput> HarmlessInputsOf(const Node& node);
 
-// Whether the op's kernel checks values of its inputs, and nothing can be said in general of values that it accepts: such a node
+// The inputs whose values the op's kernel checks where nothing can be said in general of values that it accepts: such a node
 // must not run where its branch is not taken (guard_failures.h).
-bool ChecksValues(const Node& node);
+std::vector<size_t> CheckedInputsOf(const Node& node);
 
 // Tells values that planning will know, which must stay as they are: shape rules may ask for them.
 class KnownWhenPlanned {

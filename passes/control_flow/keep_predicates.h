@@ -4,6 +4,9 @@
 //
 //   flag ── Identity ──► Switch      flag ── Identity ── DeepCopy ──► Switch
 //
+// TensorFlow 1 converts a variable to a value for each Switch anew: those that go by one flag take one copy, or, of a variable by
+// handle that nothing writes, one read.
+//
 // Needs: no calls. Establishes: no predicate of a Switch is the memory of a variable.
 #ifndef MILLRACE_PASSES_CONTROL_FLOW_KEEP_PREDICATES_H_
 #define MILLRACE_PASSES_CONTROL_FLOW_KEEP_PREDICATES_H_
@@ -13,7 +16,7 @@
 
 namespace millrace {
 
-// How many copies were added.
+// How many predicates were changed.
 int64_t KeepPredicates(Graph& graph, const OpRegistry& ops);
 
 }  // namespace millrace

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
+#include "passes/control_flow/control_flow_ops.h"
 #include "passes/control_flow/creation_places.h"
 
 namespace millrace {
@@ -54,6 +55,9 @@ class CollectiveLowering {
     for (int32_t i = 0; i < nodes; ++i) {
       if (!graph_.alive(NodeId{i})) continue;
       const std::string& op = graph_.node(NodeId{i}).op;
+      if (IsCollective(op)) {
+        MR_RETURN_IF_ERROR(CheckLeastInputs(graph_.node(NodeId{i})));
+      }
       if (op == "NcclReduce" || op == "NcclBroadcast") {
         LowerWithoutGroup(NodeId{i});
         changed = true;

@@ -147,8 +147,8 @@ class ConditionalLowering {
       for (const HarmlessInput& input : HarmlessInputsOf(node)) {
         if (!known.Holds(node.inputs[input.input])) return true;
       }
-      if (ChecksValues(node) && !std::all_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) { return known.Holds(input); })) {
-        return true;
+      for (size_t input : CheckedInputsOf(node)) {
+        if (!known.Holds(node.inputs[input])) return true;
       }
       for (const FunctionRef& ref : FunctionsOf(node)) {
         MR_ASSIGN_OR_RETURN(const Function* inner, Find(node, ref));

@@ -17,7 +17,8 @@
 //
 // Needs: nothing. Establishes: conditionals are calls, to be inlined next. One that writes variables by whether a
 // variable is initialised stays, and is refused as an unknown op later: one of its branches would fail. Where a branch only
-// reads, the Select reads the variable in its place if it is initialised, and not otherwise (build_plan).
+// reads, the Select reads the variable in its place if it is initialised, and not otherwise (build_plan). What a branch uses by any
+// other predicate must be initialised in every step: both sides run, and an assignment that is not taken writes what it has read.
 #ifndef MILLRACE_PASSES_CONTROL_FLOW_LOWER_CONDITIONALS_H_
 #define MILLRACE_PASSES_CONTROL_FLOW_LOWER_CONDITIONALS_H_
 

@@ -35,7 +35,7 @@ bool PassesVariable(const Node& node) {
 class SwitchLowering {
  public:
   SwitchLowering(Graph& graph, const OpRegistry& ops, bool any_shapes, std::vector<GuardedNode>* guarded)
-      : graph_(graph), ops_(ops), any_shapes_(any_shapes), guarded_(guarded) {}
+      : graph_(graph), ops_(ops), any_shapes_(any_shapes), guarded_(guarded), known_(graph, ops) {}
 
   absl::StatusOr<bool> Run() {
     bool any = false;
@@ -55,8 +55,9 @@ class SwitchLowering {
     GuardWriter writer(graph_, ops_, places_);
     for (NodeId id : order) {
       if (guards_[id.value].empty()) continue;
+      const bool may_fail = MayFail(graph_.node(id), sizes_of_values);
       MR_RETURN_IF_ERROR(writer.Visit(id, guards_[id.value], unsure_[id.value]));
-      if (MayFail(graph_.node(id), sizes_of_values)) guarded_->push_back({id, writer.Expression(id, guards_[id.value])});
+      if (may_fail) guarded_->push_back({id, writer.Expression(id, guards_[id.value])});
     }
     MR_RETURN_IF_ERROR(FindChosenVariables());
     for (NodeId id : order) {
@@ -85,10 +86,13 @@ class SwitchLowering {
 
  private:
   // Before there are types, for values of any size or for none that are certain. What only passes values on never does.
-  bool MayFail(const Node& node, bool sizes_of_values) const {
+  bool MayFail(const Node& node, bool sizes_of_values) {
     if (guarded_ == nullptr || node.inputs.empty()) return false;
     const bool passes = node.op == "Identity" || node.op == "IdentityN" || IsSwitch(node) || IsMerge(node) || IsOptional(node);
-    return !passes && (sizes_of_values || ChecksValues(node));
+    if (passes || sizes_of_values) return !passes;
+    std::vector<size_t> checked = CheckedInputsOf(node);
+    for (const HarmlessInput& fails : HarmlessInputsOf(node)) checked.push_back(fails.input);  // nothing is harmless for a table without rows
+    return std::any_of(checked.begin(), checked.end(), [&](size_t input) { return !known_.Holds(node.inputs[input]); });
   }
 
   // The OptionalFromValue that an Optional comes from, as far as the guard of who asks says; not valid where it does not.
@@ -472,6 +476,7 @@ class SwitchLowering {
   const OpRegistry& ops_;
   const bool any_shapes_;
   std::vector<GuardedNode>* const guarded_;
+  KnownWhenPlanned known_;
   CreationPlaces places_;
   std::vector<Guard> guards_;          // by node
   std::vector<NodeId> unsure_;         // by node: a Merge before it, or it itself, whose sides differ by more than their predicate

@@ -9,7 +9,8 @@
 // What a guarded node does beyond its outputs must not happen unless its guard holds (g below, an And of predicates):
 //
 //   assignments      assign Select(g, value, the value before); subtractions, Select(g, value, 0), additions, Select(g, value, -0.0)
-//   other writers    run between two reads of their variables, which then become Select(g, after, before)
+//   other writers    run between two reads of their variables, which then become Select(g, after, before); who takes their outputs
+//                    waits for that
 //   Assert           asserts Or(condition, Not g)
 //   failures         what can fail for a value (indices, divisors, CheckNumerics) gets Select(g, value, a harmless one)
 //                    (harmless_inputs.h); what none is known for, or shapes that do not fit, is for guard_failures.h

@@ -121,6 +121,7 @@ absl::StatusOr<std::vector<Value>> ArrayStore::RunRead(const NodeCall& call, Arr
   if (op == "TensorArrayGatherV3") {
     MR_ASSIGN_OR_RETURN(indices, KnownNumbers(out_, call, 1, "indices"));
   } else {
+    MR_RETURN_IF_ERROR(CheckNumber(out_, call, array.items));
     for (int64_t i = 0; i < array.items.size(); ++i) indices.push_back(i);
   }
   std::vector<Value> items;
@@ -180,12 +181,35 @@ absl::Status ArrayStore::Write(const NodeCall& call, Array& array, int64_t index
   return absl::OkStatus();
 }
 
+absl::Status ArrayStore::CheckWritten(const NodeCall& call, const Array& array, const Value& value) const {
+  const bool tensor = value.kind == Value::Kind::kTensor || value.kind == Value::Kind::kRow;
+  const std::optional<TensorType> type = tensor ? out_.Type(value.ref) : std::nullopt;
+  const DataType dtype = type ? type->dtype : call.node.attrs.GetOr<DataType>("T", array.dtype);
+  if (dtype == array.dtype || array.dtype == DataType::kInvalid) return absl::OkStatus();
+  return CallError(call, absl::StrCat("writes ", std::string(DataTypeName(dtype)), " to an array of ", std::string(DataTypeName(array.dtype))));
+}
+
+// Whether there are as many numbers (lengths of items, or indices) as they need to be for the rows and the array.
+absl::Status ArrayStore::CheckRows(const NodeCall& call, const Array& array, OutputRef rows, absl::Span<const int64_t> numbers) const {
+  const bool splits = call.node.op == "TensorArraySplitV3";
+  const auto count = static_cast<int64_t>(numbers.size());
+  if (splits && count != array.items.size() && !array.grows) {
+    return CallError(call, absl::StrCat("splits into ", count, " items, the array has ", array.items.size()));
+  }
+  const std::optional<TensorType> type = out_.Type(rows);
+  if (type && type->shape.rank() < 1) return CallError(call, "takes a tensor without rows");
+  const std::optional<int64_t> there = type ? std::optional<int64_t>(type->shape.dim(0)) : std::nullopt;
+  if (splits) return CheckLengths(call, numbers, there);
+  return !there || count == *there ? absl::OkStatus() : CallError(call, absl::StrCat(count, " indices for ", *there, " rows"));
+}
+
 absl::StatusOr<Value> ArrayStore::RunWrite(const NodeCall& call, Array& array) {
   const std::string& op = call.node.op;
   const Guard branch = BranchOf(call, array);
   if (op == "TensorArrayWriteV3") {
     MR_ASSIGN_OR_RETURN(const std::vector<int64_t> index, KnownNumbers(out_, call, 1, "the index"));
     if (index.size() != 1) return CallError(call, "has an index that is no number");
+    MR_RETURN_IF_ERROR(CheckWritten(call, array, call.inputs[2]));
     MR_RETURN_IF_ERROR(Write(call, array, index[0], call.inputs[2], branch));
     return Flow();
   }
@@ -193,6 +217,8 @@ absl::StatusOr<Value> ArrayStore::RunWrite(const NodeCall& call, Array& array) {
   MR_ASSIGN_OR_RETURN(const OutputRef rows, TensorOf(out_, call, call.inputs[splits ? 1 : 2]));
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> numbers,
                       KnownNumbers(out_, call, splits ? 2 : 1, splits ? "lengths of the items" : "indices"));
+  MR_RETURN_IF_ERROR(CheckWritten(call, array, Value::Of(rows)));
+  MR_RETURN_IF_ERROR(CheckRows(call, array, rows, numbers));
   int64_t begin = 0;
   for (size_t i = 0; i < numbers.size(); ++i) {
     if (!splits) {

@@ -39,6 +39,7 @@ absl::StatusOr<std::unique_ptr<Body>> Bodies::OfGraph(Graph graph) {
     body->first[i] = WaitsInBody(node) &&
                      std::none_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) { return waits(input.node); }) &&
                      std::none_of(node.control_inputs.begin(), node.control_inputs.end(), waits);
+    if (node.op == kArgOp) body->arguments = std::max<size_t>(body->arguments, node.attrs.GetOr<int64_t>("index", 0) + 1);
     if (node.op == kRetvalOp) {
       const int64_t index = node.attrs.GetOr<int64_t>("index", 0);
       body->results.resize(std::max<size_t>(body->results.size(), index + 1));

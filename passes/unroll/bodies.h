@@ -19,6 +19,7 @@ struct Body {
   std::vector<LoopFrame> frames;
   std::vector<int32_t> outputs;  // by node: how many are used
   std::vector<bool> first;       // by node: no other one of the body that could wait comes before it
+  size_t arguments = 0;  // that its nodes ask for
   std::vector<NodeId> results;
   std::vector<NodeId> control_results;
   std::vector<NodeId> effects;  // nodes that do more than reading variables and drawing random numbers

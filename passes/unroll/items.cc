@@ -1,5 +1,6 @@
 // Single items of lists and arrays: what they stand for, sums, stacks of them.
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "absl/strings/cord.h"
@@ -17,7 +18,10 @@ absl::Status CallError(const NodeCall& call, const std::string& message) {
   return absl::InvalidArgumentError(absl::StrCat("node '", call.node.name, "' (", call.node.op, "): ", message));
 }
 
-absl::Status CheckWhile(const NodeCall& call, size_t conditions, size_t results) {
+absl::Status CheckWhile(const NodeCall& call, size_t arguments, size_t conditions, size_t results) {
+  if (arguments > call.inputs.size()) {
+    return CallError(call, absl::StrCat("has ", call.inputs.size(), " variables, and functions that take ", arguments));
+  }
   if (conditions == 1 && results == call.inputs.size()) return absl::OkStatus();
   return CallError(call, absl::StrCat("has ", call.inputs.size(), " variables, a condition with ", conditions, " results and a body with ", results));
 }
@@ -193,6 +197,32 @@ OutputRef TensorOfAllRows(StraightGraph& out, const std::vector<Value>& items) {
 }
 
 }  // namespace
+
+absl::Status CheckNumber(const StraightGraph& out, const NodeCall& call, const Items& items) {
+  for (int64_t i = 0; i < items.size() && items.size() > out.max_nodes(); i += Items::kChunk) {
+    if (!items.LacksChunk(i)) continue;
+    return absl::OutOfRangeError(absl::StrCat("node '", call.node.name, "' (", call.node.op, ") takes ", items.size(), " items, more than ",
+                                              out.max_nodes(), " nodes (--max_unrolled_nodes)"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Value>> AllItems(const StraightGraph& out, const NodeCall& call, const Items& items) {
+  MR_RETURN_IF_ERROR(CheckNumber(out, call, items));
+  std::vector<Value> all;
+  for (int64_t i = 0; i < items.size(); ++i) all.push_back(items.at(i));
+  return all;
+}
+
+absl::Status CheckLengths(const NodeCall& call, absl::Span<const int64_t> lengths, std::optional<int64_t> rows) {
+  int64_t begin = 0;
+  for (int64_t length : lengths) {
+    if (length < 0) return CallError(call, absl::StrCat("splits rows into items, one of which has ", length));
+    if (rows && length > *rows - begin) return CallError(call, absl::StrCat("splits ", *rows, " rows into more"));
+    if (rows) begin += length;
+  }
+  return !rows || begin == *rows ? absl::OkStatus() : CallError(call, absl::StrCat("splits ", *rows, " rows into ", begin));
+}
 
 absl::StatusOr<OutputRef> PackItems(StraightGraph& out, const NodeCall& call, std::vector<Value> items, DataType dtype,
                                     Shape element_shape) {

@@ -145,9 +145,9 @@ class ListCall {
     MR_ASSIGN_OR_RETURN(const std::vector<int64_t> lengths, KnownNumbers(out_, call_, 2, "lengths of the items"));
     list_.dtype = call_.node.attrs.GetOr<DataType>("element_dtype", DataType::kInvalid);
     list_.element_shape = ShapeAt(1);
+    MR_RETURN_IF_ERROR(CheckLengths(call_, lengths, rows));
     int64_t begin = 0;
     for (int64_t length : lengths) {
-      if (length < 0 || begin + length > rows) return CallError(call_, absl::StrCat("splits ", rows, " rows into more"));
       MR_ASSIGN_OR_RETURN(const OutputRef part, out_.Rows(call_.origin, tensor_, begin, begin + length));
       list_.items.PushBack(Value::Of(part));
       begin += length;
@@ -199,7 +199,8 @@ class ListCall {
     StraightGraph::Origin origin = call_.origin;
     NodeCall stacked{call_.node, {}, origin};
     stacked.origin.name = absl::StrCat(origin.name, "/stack");
-    MR_ASSIGN_OR_RETURN(const OutputRef all, PackItems(out_, stacked, AllItems(), list_.dtype, Merged(ShapeAt(2), list_.element_shape)));
+    MR_ASSIGN_OR_RETURN(std::vector<Value> items, AllItems(out_, call_, list_.items));
+    MR_ASSIGN_OR_RETURN(const OutputRef all, PackItems(out_, stacked, std::move(items), list_.dtype, Merged(ShapeAt(2), list_.element_shape)));
     MR_ASSIGN_OR_RETURN(const OutputRef axis, out_.Constant(Tensor::Scalar<int32_t>(0)));
     MR_ASSIGN_OR_RETURN(const OutputRef item, out_.Op(origin, "GatherV2", {all, index, axis},
                                                       {{"Tparams", list_.dtype},
@@ -228,12 +229,6 @@ class ListCall {
     return Done();
   }
 
-  std::vector<Value> AllItems() const {
-    std::vector<Value> items;
-    for (int64_t i = 0; i < list_.items.size(); ++i) items.push_back(list_.items.at(i));
-    return items;
-  }
-
   absl::StatusOr<std::vector<Value>> Stack() {
     std::vector<Value> items;
     const bool gathers = op_ == "TensorListGather";
@@ -244,7 +239,7 @@ class ListCall {
         items.push_back(list_.items.at(index));
       }
     } else {
-      items = AllItems();
+      MR_ASSIGN_OR_RETURN(items, AllItems(out_, call_, list_.items));
       const int64_t expected = call_.node.attrs.GetOr<int64_t>("num_elements", -1);
       if (expected >= 0 && expected != list_.items.size()) {
         return CallError(call_, absl::StrCat("stacks ", expected, " items, the list has ", list_.items.size()));
@@ -263,7 +258,7 @@ class ListCall {
 
   absl::StatusOr<std::vector<Value>> Concat() {
     Shape shape = list_.element_shape;
-    std::vector<Value> items = AllItems();
+    MR_ASSIGN_OR_RETURN(std::vector<Value> items, AllItems(out_, call_, list_.items));
     if (op_ == "TensorListConcatV2") {
       shape = Merged(ShapeAt(1), shape);
       MR_RETURN_IF_ERROR(FillByLengths(shape, items));

@@ -27,8 +27,8 @@ struct NodeCall {
 // Errors with the node's name, op and `message`.
 absl::Status CallError(const NodeCall& call, const std::string& message);
 // Whether a While has one condition and as many results as variables, and whether its variables keep their types from turn to turn:
-// a loop that another type does not end would run long before something else refuses it.
-absl::Status CheckWhile(const NodeCall& call, size_t conditions, size_t results);
+// a loop that another type does not end would run long before something else refuses it. `arguments`: how many its functions take.
+absl::Status CheckWhile(const NodeCall& call, size_t arguments, size_t conditions, size_t results);
 absl::Status CheckTurn(const StraightGraph& out, const NodeCall& call, absl::Span<const Value> before, absl::Span<const Value> after);
 // A fetch of what no run makes.
 absl::Status NothingToFetch(const std::string& tensor);
@@ -47,6 +47,12 @@ absl::StatusOr<Tensor> AskFor(StraightGraph& out, const Node& node, const std::s
 absl::StatusOr<OutputRef> TensorOf(StraightGraph& out, const NodeCall& call, const Value& value);
 // The sum of two items; a missing one counts as nothing.
 absl::StatusOr<Value> AddItems(StraightGraph& out, const NodeCall& call, const Value& a, const Value& b);
+
+// The items of a list or array, one by one. OutOfRange for more than there may be nodes if some were never set: these took no memory so far.
+absl::Status CheckNumber(const StraightGraph& out, const NodeCall& call, const Items& items);
+absl::StatusOr<std::vector<Value>> AllItems(const StraightGraph& out, const NodeCall& call, const Items& items);
+// Whether the lengths into which rows are split are those of all of them, as far as it is known how many there are.
+absl::Status CheckLengths(const NodeCall& call, absl::Span<const int64_t> lengths, std::optional<int64_t> rows);
 
 // Rows as one tensor: itself again where they are all the rows of one.
 absl::StatusOr<OutputRef> PackItems(StraightGraph& out, const NodeCall& call, std::vector<Value> items, DataType dtype,
@@ -111,6 +117,8 @@ class ArrayStore {
   absl::StatusOr<std::vector<Value>> RunGradient(const NodeCall& call);
   absl::StatusOr<std::vector<Value>> RunRead(const NodeCall& call, Array& array);
   absl::StatusOr<Value> RunWrite(const NodeCall& call, Array& array);
+  absl::Status CheckWritten(const NodeCall& call, const Array& array, const Value& value) const;
+  absl::Status CheckRows(const NodeCall& call, const Array& array, OutputRef rows, absl::Span<const int64_t> numbers) const;
   absl::StatusOr<Value> Flow();
 
   StraightGraph& out_;

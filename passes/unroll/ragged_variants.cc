@@ -44,19 +44,13 @@ absl::StatusOr<std::vector<Value>> ToVariant(StraightGraph& out, const NodeCall&
   return std::vector<Value>{ListOf(std::move(list))};
 }
 
-std::vector<Value> RowsOf(const ListValue& list) {
-  std::vector<Value> rows;
-  for (int64_t i = 0; i < list.items.size(); ++i) rows.push_back(list.items.at(i));
-  return rows;
-}
-
 absl::StatusOr<std::vector<Value>> FromVariant(StraightGraph& out, const NodeCall& call) {
   const int64_t rank = call.node.attrs.GetOr<int64_t>("output_ragged_rank", 0);
   const Value& encoded = call.inputs[0];
   const bool batched = encoded.kind == Value::Kind::kList;
   if (rank == 0 && !batched) return std::vector<Value>{encoded};
   if (rank != 1 || !batched) return RaggedRows(call);
-  const std::vector<Value> rows = RowsOf(*encoded.list);
+  MR_ASSIGN_OR_RETURN(const std::vector<Value> rows, AllItems(out, call, encoded.list->items));
   for (const Value& row : rows) {
     if (row.kind != Value::Kind::kTensor && row.kind != Value::Kind::kRow) return RaggedRows(call);
   }
@@ -77,7 +71,7 @@ absl::StatusOr<std::vector<Value>> Gradient(StraightGraph& out, const NodeCall& 
   if (encoded.kind != Value::Kind::kList) return std::vector<Value>{encoded};
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> splits, SplitsAt(out, call, 1));
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> dims, KnownNumbers(out, call, 2, "the shape of the values"));
-  std::vector<Value> rows = RowsOf(*encoded.list);
+  MR_ASSIGN_OR_RETURN(std::vector<Value> rows, AllItems(out, call, encoded.list->items));
   if (splits.size() != rows.size() + 1 || dims.empty()) {
     return CallError(call, absl::StrCat(rows.size(), " rows, ", splits.size(), " row splits"));
   }

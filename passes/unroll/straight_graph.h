@@ -42,6 +42,7 @@ class StraightGraph {
   const Graph& graph() const { return graph_; }
   const OpRegistry& ops() const { return ops_; }
   Questions& questions() { return questions_; }
+  int64_t max_nodes() const { return max_nodes_; }
 
   const Tensor* Known(OutputRef ref) const { return tracker_.Value(ref); }
   // nullopt: not known, or only when running.

@@ -1,4 +1,5 @@
 // Loops turn by turn: frames of TensorFlow 1, and While with its functions.
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -33,7 +34,8 @@ absl::Status Unroller::RunLoop(Run& run, int32_t frame) {
       for (OutputRef input : graph.node(NodeId{unit}).inputs) {
         if (!IsNextIteration(graph.node(input.node))) continue;
         const NodeState& from = run.nodes[input.node.value];
-        next.emplace_back(NodeId{unit}, from.dead ? Value::Dead() : from.values[input.index]);
+        const bool there = !from.dead && static_cast<size_t>(input.index) < from.values.size();
+        next.emplace_back(NodeId{unit}, there ? from.values[input.index] : Value::Dead());
         next.back().second.waits = Together(next.back().second.waits, done);
       }
     }
@@ -149,7 +151,7 @@ absl::Status Unroller::RunWhile(Run& run, NodeId id, const NodeCall& call, const
   const Graph& graph = run.body->graph;
   MR_ASSIGN_OR_RETURN(const Body* condition, bodies_.OfFunction(graph, call.node, "cond"));
   MR_ASSIGN_OR_RETURN(const Body* body, bodies_.OfFunction(graph, call.node, "body"));
-  MR_RETURN_IF_ERROR(CheckWhile(call, condition->results.size(), body->results.size()));
+  MR_RETURN_IF_ERROR(CheckWhile(call, std::max(condition->arguments, body->arguments), condition->results.size(), body->results.size()));
   const NeededLoop* needed = nullptr;  // all
   NeededLoop nothing;
   if (run.needed != nullptr) {

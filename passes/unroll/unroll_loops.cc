@@ -89,6 +89,7 @@ absl::Status Unroller::RunNode(Run& run, NodeId id) {
   const Node& node = graph.node(id);
   NodeState& state = run.nodes[id.value];
   if (IsMerge(node)) return RunMerge(run, id);
+  MR_RETURN_IF_ERROR(CheckLeastInputs(node));
   NodeCall call{node, {}, {NameOf(run, node), node.requested_device.empty() ? run.device : node.requested_device.str(), nullptr}};
   bool dead = false;
   for (OutputRef input : node.inputs) {
@@ -132,8 +133,10 @@ absl::Status Unroller::RunNode(Run& run, NodeId id) {
     MR_ASSIGN_OR_RETURN(const bool goes_on, Holds(node, call.origin.name, call.inputs[0]));
     const OutputRef asked = call.inputs[0].ref;
     if (out_.guarded(asked.node)) AddOnce(asked.node, controls);  // a loop in a branch ends there alone
-    if (out_.Known(asked) == nullptr) {
-      MR_ASSIGN_OR_RETURN(call.inputs[0].ref, out_.Constant(Tensor::Scalar<bool>(goes_on)));  // the frame's Switches must know
+    const Tensor* known = call.inputs[0].kind == Value::Kind::kTensor ? out_.Known(asked) : nullptr;
+    if (known == nullptr || known->dtype() != DataType::kBool || known->shape().rank() != 0) {
+      MR_ASSIGN_OR_RETURN(const OutputRef answer, out_.Constant(Tensor::Scalar<bool>(goes_on)));  // the frame's Switches must know
+      call.inputs[0] = Value::Of(answer);
     }
     return PassOn(run, id, call.inputs, ToWaits(std::move(controls)));
   }
@@ -334,8 +337,11 @@ absl::Status Unroller::RunSwitch(Run& run, NodeId id, NodeCall call) {
   MR_ASSIGN_OR_RETURN(const OutputRef predicate, TensorOf(out_, call, call.inputs[1]));
   const Tensor* known = out_.Known(predicate);
   std::optional<bool> holds;
+  if (known != nullptr && (known->dtype() != DataType::kBool || known->num_elements() != 1)) {
+    return CallError(call, absl::StrCat("the predicate is ", known->type().ToString(), ", expected a bool scalar"));
+  }
   if (known != nullptr) {
-    holds = known->IntAt(0) != 0;
+    holds = known->as<bool>()[0];
   } else {
     MR_ASSIGN_OR_RETURN(holds, AnsweredSide(out_, guards_, predicate, exact_sizes_));
   }

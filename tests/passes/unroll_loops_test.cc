@@ -121,6 +121,29 @@ TEST(UnrollLoops, ErrorsNameTheNodeAndWhatIsWrong) {
       {"e = Enter(x) {T=float, frame_name=\"f\"}\ny = Neg(e) {T=float}\n", "loop 'f' has no LoopCond"},
       {"y = LoopCond()\n", "node 'y' (LoopCond) has 0 inputs, expected 1"},
       {"y = Switch(x) {T=float}\n", "node 'y' (Switch) has 1 inputs, expected 2"},
+      {"p = Const() {dtype=bool, value=bool[0]{}}\ny = Switch(x, p) {T=float}\n", "node 'y' (Switch): the predicate is bool[0], expected a bool scalar"},
+      {"y = TensorListPushBack(list) {element_dtype=float}\n", "node 'y' (TensorListPushBack) has 1 inputs, expected at least 2"},
+      {"y = TensorListSetItem(list, one) {element_dtype=float}\n", "node 'y' (TensorListSetItem) has 2 inputs, expected at least 3"},
+      {"s = StackV2(five) {elem_type=float}\ny = StackPushV2(s) {T=float}\n", "node 'y' (StackPushV2) has 1 inputs, expected at least 2"},
+      {"a = TensorArrayV3(five) {dtype=float}\ny = TensorArrayWriteV3(a, one) {T=float}\n",
+       "node 'y' (TensorArrayWriteV3) has 2 inputs, expected at least 3"},
+      {"a = TensorArrayV3(five) {dtype=float}\ny = TensorArrayWriteV3(a, one, i, a:1) {T=int32}\n",
+       "node 'y' (TensorArrayWriteV3): writes int32 to an array of float"},
+      {"n = Const() {dtype=int64, value=int64[2]{1, 1}}\ny = TensorListSplit(x, shape, n) {element_dtype=float}\n", "splits 3 rows into 2"},
+      {"n = Const() {dtype=int64, value=int64[2]{-1, 4}}\ny = TensorListSplit(x, shape, n) {element_dtype=float}\n",
+       "splits rows into items, one of which has -1"},
+      {"a = TensorArrayV3(five) {dtype=float}\nn = Const() {dtype=int64, value=int64[2]{1, 2}}\n"
+       "y = TensorArraySplitV3(a, x, n, a:1) {T=float}\n", "splits into 2 items, the array has 5"},
+      {"a = TensorArrayV3(one) {dtype=float}\nn = Const() {dtype=int64, value=int64[1]{4}}\n"
+       "y = TensorArraySplitV3(a, x, n, a:1) {T=float}\n", "node 'y' (TensorArraySplitV3): splits 3 rows into more"},
+      {"a = TensorArrayV3(one) {dtype=float}\nn = Const() {dtype=int64, value=int64[1]{-2}}\n"
+       "y = TensorArraySplitV3(a, x, n, a:1) {T=float}\n", "splits rows into items, one of which has -2"},
+      {"a = TensorArrayV3(five) {dtype=float}\nn = Const() {dtype=int32, value=int32[4]{0, 1, 2, 3}}\n"
+       "y = TensorArrayScatterV3(a, n, x, a:1) {T=float}\n", "node 'y' (TensorArrayScatterV3): 4 indices for 3 rows"},
+      {"n = Const() {dtype=int32, value=int32[]{2147483647}}\ne = TensorListReserve(shape, n) {element_dtype=float}\n"
+       "y = TensorListStack(e, shape) {element_dtype=float}\n", "node 'y' (TensorListStack) takes 2147483647 items, more than 1000000 nodes"},
+      {"n = Const() {dtype=int32, value=int32[]{2147483647}}\na = TensorArrayV3(n) {dtype=float}\n"
+       "y = TensorArrayConcatV3(a, a:1) {dtype=float}\n", "node 'y' (TensorArrayConcatV3) takes 2147483647 items, more than 1000000 nodes"},
       {"e = Enter(i) {T=int32, frame_name=\"f\"}\nc = LoopCond(e)\ns = Switch(e, c) {T=int32}\nout = Exit(s) {T=int32}\n"
        "n = Neg(out) {T=int32}\nback = Enter(n) {T=int32, frame_name=\"f\"}\n",
        "a loop takes in what comes out of it: loop 'f' -> node 'n' -> loop 'f'"},
@@ -129,6 +152,31 @@ TEST(UnrollLoops, ErrorsNameTheNodeAndWhatIsWrong) {
     Graph graph;
     const absl::Status status = UnrollWith(nodes, &graph).status();
     EXPECT_TRUE(absl::StrContains(status.message(), message)) << nodes << status;
+  }
+}
+
+TEST(UnrollLoops, FunctionsOfALoopTakeItsVariables) {
+  absl::StatusOr<Graph> graph = ParseGraphText(
+      "function c\n  i = _Arg() {T=int32, index=0}\n  n = _Arg() {T=int32, index=1}\n  t = Less(i, n) {T=int32}\n  r = _Retval(t) {T=bool, index=0}\nend\n"
+      "function b\n  i = _Arg() {T=int32, index=0}\n  r = _Retval(i) {T=int32, index=0}\nend\n"
+      "z = Const() {dtype=int32, value=int32[]{0}}\ny = StatelessWhile(z) {T=[int32], cond=&c, body=&b}\n");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EvaluatingOracle oracle;
+  const absl::Status status = UnrollLoops(*graph, OpRegistry::Builtin(), oracle, {}).status();
+  EXPECT_EQ(status.message(), "node 'y' (StatelessWhile): has 1 variables, and functions that take 2");
+}
+
+// What a frame's Merge takes of its second turn is an output that no node has; what says whether it goes on has no elements.
+TEST(UnrollLoops, FramesOfWhatIsNotThereEnd) {
+  for (const char* nodes : {"e = Enter(one) {T=int32, frame_name=\"f\"}\nm = Merge(e, n:5) {N=2, T=int32}\n"
+                            "two = Const() ^m {dtype=int32, value=int32[]{2}}\nless = Less(m, two) {T=int32}\nc = LoopCond(less)\n"
+                            "s = Switch(m, c) {T=int32}\nnext = AddV2(s:1, two) {T=int32}\nn = NextIteration(next) {T=int32}\nout = Exit(s) {T=int32}\n",
+                            "e = Enter(one) {T=int32, frame_name=\"f\"}\nm = Merge(e, n) {N=2, T=int32}\n"
+                            "none = Const() ^m {dtype=int32, value=int32[0]{}}\nc = LoopCond(none)\n"
+                            "s = Switch(m, c) {T=int32}\nn = NextIteration(s:1) {T=int32}\nout = Exit(s) {T=int32}\n"}) {
+    Graph graph;
+    const absl::Status status = UnrollWith(nodes, &graph).status();
+    EXPECT_TRUE(status.ok()) << nodes << status;
   }
 }
 

@@ -262,6 +262,50 @@ const Refusing kRefusing[] = {
   flat = Const() {dtype=int32, value=int32[1]{3}}
   y = Reshape(row, flat) {T=float, Tshape=int32})",
      3, -7, 1},
+    {"StridedSlice", R"(
+  one = Const() {dtype=int32, value=int32[1]{1}}
+  at = Reshape(k, one) {T=int32, Tshape=int32}
+  end = AddV2(at, one) {T=int32}
+  rows = Pack(x, x) {N=2, T=float, axis=0}
+  y = StridedSlice(rows, at, end, one) {T=float, Index=int32, begin_mask=0, ellipsis_mask=0, end_mask=0, new_axis_mask=0, shrink_axis_mask=1})",
+     1, 7, 1},
+    {"TensorStridedSliceUpdate", R"(
+  one = Const() {dtype=int32, value=int32[1]{1}}
+  at = Reshape(k, one) {T=int32, Tshape=int32}
+  end = AddV2(at, one) {T=int32}
+  five = Const() {dtype=float, value=float[]{5}}
+  y = TensorStridedSliceUpdate(x, at, end, one, five) {T=float, Index=int32, begin_mask=0, ellipsis_mask=0, end_mask=0, new_axis_mask=0, shrink_axis_mask=1})",
+     0, 7, 5},
+    {"StridedSliceGrad", R"(
+  one = Const() {dtype=int32, value=int32[1]{1}}
+  three = Const() {dtype=int32, value=int32[1]{3}}
+  at = Reshape(k, one) {T=int32, Tshape=int32}
+  end = AddV2(at, one) {T=int32}
+  five = Const() {dtype=float, value=float[]{5}}
+  y = StridedSliceGrad(three, at, end, one, five) {T=float, Index=int32, begin_mask=0, ellipsis_mask=0, end_mask=0, new_axis_mask=0, shrink_axis_mask=1})",
+     0, 7, 5},
+    {"Sum", R"(
+  square = Pack(x, x, x) {N=3, T=float, axis=0}
+  y = Sum(square, k) {T=float, Tidx=int32, keep_dims=false})",
+     0, 7, 3},
+    {"CropAndResize", R"(
+  row = Const() {dtype=int32, value=int32[4]{1, 1, 3, 1}}
+  image = Reshape(x, row) {T=float, Tshape=int32}
+  corners = Const() {dtype=float, value=float[1,4]{0, 0, 1, 1}}
+  by = Cast(k) {SrcT=int32, DstT=float}
+  boxes = RealDiv(corners, by) {T=float}
+  first = Const() {dtype=int32, value=int32[1]{0}}
+  size = Const() {dtype=int32, value=int32[2]{1, 3}}
+  crop = CropAndResize(image, boxes, first, size) {T=float, method="bilinear", extrapolation_value=0}
+  flat = Const() {dtype=int32, value=int32[1]{3}}
+  y = Reshape(crop, flat) {T=float, Tshape=int32})",
+     1, 0, 1},
+    {"MatrixBandPart", R"(
+  square = Pack(x, x, x) {N=3, T=float, axis=0}
+  band = MatrixBandPart(square, k, k) {T=float, Tindex=int32}
+  axis = Const() {dtype=int32, value=int32[]{0}}
+  y = Sum(band, axis) {T=float, Tidx=int32, keep_dims=false})",
+     0, 10, 1},
     {"NthElement", R"(
   nth = NthElement(x, k) {T=float}
   y = AddV2(x, nth) {T=float})",
@@ -303,6 +347,56 @@ y = Identity(c) {T=float}
     status = run(true, refusing.bad, &out);
     EXPECT_THAT(std::string(status.message()), HasSubstr(refusing.name));
   }
+}
+
+// A branch that looks up rows and adds up segments where there are none: no index is harmless.
+constexpr char kNothingThere[] = R"(
+function take
+  x = _Arg() {T=float, index=0}
+  v = _Arg() {T=resource, index=1}
+  i = _Arg() {T=int32, index=2}
+  zero = Const() {dtype=int32, value=int32[]{0}}
+  axes = Const() {dtype=int32, value=int32[2]{0, 1}}
+  two = Const() {dtype=float, value=float[2]{1, 2}}
+  rows = GatherV2(x, i, zero) {Taxis=int32, Tindices=int32, Tparams=float, batch_dims=0}
+  of_variable = ResourceGather(v, i) {Tindices=int32, batch_dims=0, dtype=float}
+  both = AddV2(rows, of_variable) {T=float}
+  sum = Sum(both, axes) {T=float, Tidx=int32, keep_dims=false}
+  segments = UnsortedSegmentSum(two, i, zero) {T=float, Tindices=int32, Tnumsegments=int32}
+  total = Sum(segments, zero) {T=float, Tidx=int32, keep_dims=false}
+  y = AddV2(sum, total) {T=float}
+  r = _Retval(y) {T=float, index=0}
+end
+function pass
+  x = _Arg() {T=float, index=0}
+  v = _Arg() {T=resource, index=1}
+  i = _Arg() {T=int32, index=2}
+  one = Const() {dtype=float, value=float[]{1}}
+  r = _Retval(one) {T=float, index=0}
+end
+p = Placeholder() {dtype=bool, shape=shape[]}
+x = Placeholder() {dtype=float, shape=shape[0,3]}
+i = Placeholder() {dtype=int32, shape=shape[2]}
+v = VarHandleOp() {dtype=float, shape=shape[0,3], shared_name="v"}
+none = Const() {dtype=float, value=float[0,3]{}}
+init = AssignVariableOp(v, none) {dtype=float}
+c = If(p, x, v, i) {Tcond=bool, then_branch=&take, else_branch=&pass}
+y = Identity(c) {T=float}
+)";
+
+TEST_P(BranchesNotTaken, NothingIsLookedUpWhereThereIsNothing) {
+  const std::unique_ptr<Session> session = Make(kNothingThere, "planned", GetParam());
+  absl::Status status = session->Run({}, {}, {"init"}, nullptr);
+  ASSERT_TRUE(status.ok()) << status;
+  const auto run = [&](bool p, std::vector<Tensor>* out) {
+    return session->Run({{"p", Bool(p)}, {"x", Tensor(DataType::kFloat, Shape({0, 3}))}, {"i", Tensor::Vector<int32_t>({0, 0})}}, {"y"}, {}, out);
+  };
+  std::vector<Tensor> out;
+  status = run(false, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(Values(out.at(0)), ElementsAre(1));
+  status = run(true, &out);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("[0, 0)")) << status;
 }
 
 // On the CPU, and on CUDA's kernels as streams.

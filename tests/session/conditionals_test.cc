@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <tuple>
 
 #include "graph/text.h"
 #include "millrace/session.h"
@@ -133,6 +134,103 @@ TEST(Conditionals, StreamsOfRandomNumbersStandStillAndPrintsAreSilentUnlessTaken
     EXPECT_EQ(*between, (std::vector<float>{often->at(0), 14, 17, often->at(1)})) << strategy;
     for (const char* shown : {"[3]", "[5]", "[13]", "[15]"}) EXPECT_NE(printed.find(shown), std::string::npos) << printed;
     for (const char* silent : {"[14]", "[17]"}) EXPECT_EQ(printed.find(silent), std::string::npos) << printed;
+  }
+}
+
+// A branch that draws twice by a generator that is a variable; nobody waits for what the draws write there.
+constexpr char kGenerator[] = R"(
+function draw
+  g = _Arg() {T=resource, index=0}
+  high = _Arg() {T=int64, index=1}
+  philox = Const() {dtype=int64, value=int64[]{1}}
+  size = Const() {dtype=int32, value=int32[1]{2}}
+  low = Const() {dtype=int64, value=int64[]{0}}
+  whole = StatefulUniformInt(g, philox, size, low, high) {dtype=int64, shape_dtype=int32}
+  number = Cast(whole) {SrcT=int64, DstT=float}
+  part = StatefulUniform(g, philox, size) ^whole {dtype=float, shape_dtype=int32}
+  sum = AddV2(number, part) {T=float}
+  r = _Retval(sum) {T=float, index=0}
+end
+function five
+  g = _Arg() {T=resource, index=0}
+  high = _Arg() {T=int64, index=1}
+  fives = Const() {dtype=float, value=float[2]{5, 5}}
+  r = _Retval(fives) {T=float, index=0}
+end
+p = Placeholder() {dtype=bool, shape=shape[]}
+high = Placeholder() {dtype=int64, shape=shape[]}
+g = VarHandleOp() {dtype=int64, shape=shape[3], shared_name="g"}
+first = Const() {dtype=int64, value=int64[3]{1, 2, 3}}
+init = AssignVariableOp(g, first) {dtype=int64}
+c = If(p, g, high) {Tcond=bool, then_branch=&draw, else_branch=&five}
+y = Identity(c) {T=float}
+behind = ReadVariableOp(g) ^y {dtype=int64}
+state = ReadVariableOp(g) {dtype=int64}
+)";
+
+TEST(Conditionals, AGeneratorStandsStillUnlessItsBranchIsTaken) {
+  for (const char* strategy : {"baseline", "planned"}) {
+    absl::StatusOr<Graph> graph = ParseGraphText(kGenerator);
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    SessionOptions options;
+    options.planning.strategy = strategy;
+    absl::StatusOr<std::unique_ptr<Session>> session = OpenSession(*std::move(graph), options);
+    ASSERT_TRUE(session.ok()) << session.status();
+    absl::Status status = (*session)->Run({}, {}, {"init"}, nullptr);
+    ASSERT_TRUE(status.ok()) << status;
+    // Which bound is refused does not matter where nothing is drawn.
+    for (const auto& [taken, high, count] : std::vector<std::tuple<bool, int64_t, int64_t>>{{false, 0, 1}, {true, 10, 1025}, {false, 0, 1025}}) {
+      std::vector<Tensor> drawn, state;
+      status = (*session)->Run({{"p", Tensor::Scalar<bool>(taken)}, {"high", Tensor::Scalar<int64_t>(high)}}, {"y:0"}, {}, &drawn);
+      ASSERT_TRUE(status.ok()) << strategy << ": " << status;
+      EXPECT_EQ(drawn.at(0).as<float>()[0] == 5, !taken) << strategy;
+      status = (*session)->Run({}, {"state:0"}, {}, &state);
+      ASSERT_TRUE(status.ok()) << strategy << ": " << status;
+      EXPECT_EQ(state.at(0).IntAt(0), count) << strategy;
+    }
+    // Who waits for the conditional's result finds what both draws have left.
+    std::vector<Tensor> behind;
+    status = (*session)->Run({{"p", Tensor::Scalar<bool>(true)}, {"high", Tensor::Scalar<int64_t>(10)}}, {"behind:0"}, {}, &behind);
+    ASSERT_TRUE(status.ok()) << strategy << ": " << status;
+    EXPECT_EQ(behind.at(0).IntAt(0), 2049) << strategy;
+  }
+}
+
+// As TensorFlow 1 writes v.assign(cond(flag, v * x, v * 5)): the flag is read for each Switch anew.
+constexpr char kReadsOfOneFlag[] = R"(
+flag = VarHandleOp() {dtype=bool, shape=shape[], shared_name="flag"}
+v = VarHandleOp() {dtype=float, shape=shape[], shared_name="v"}
+yes = Const() {dtype=bool, value=bool[]{true}}
+three = Const() {dtype=float, value=float[]{3}}
+set_flag = AssignVariableOp(flag, yes) {dtype=bool}
+set_v = AssignVariableOp(v, three) {dtype=float}
+init = NoOp() ^set_flag ^set_v
+p = Placeholder() {dtype=bool, shape=shape[]}
+x = Placeholder() {dtype=float, shape=shape[]}
+data = ReadVariableOp(flag) {dtype=bool}
+of_pivot = ReadVariableOp(flag) {dtype=bool}
+pivot = Switch(data, of_pivot) {T=bool}
+taken = Identity(pivot:1) {T=bool}
+not_taken = Identity(pivot) {T=bool}
+read = ReadVariableOp(flag) {dtype=bool}
+pred = Identity(read) {T=bool}
+old = ReadVariableOp(v) {dtype=float}
+old_there = Switch(old, pred) {T=float}
+factor = Identity(x) ^taken {T=float}
+five = Const() ^not_taken {dtype=float, value=float[]{5}}
+times_x = Mul(old_there:1, factor) {T=float}
+times_five = Mul(old_there, five) {T=float}
+new = Merge(times_five, times_x) {N=2, T=float}
+set = AssignVariableOp(v, new) {dtype=float}
+after = ReadVariableOp(v) ^set {dtype=float}
+y = Select(p, after, after) {T=float}
+)";
+
+TEST(Conditionals, AVariableThatIsReadForEachSwitchIsOnePredicate) {
+  for (const char* strategy : {"baseline", "planned"}) {
+    const absl::StatusOr<std::vector<float>> values = ValuesUnder(strategy, {{true, 2}, {false, 3}}, kReadsOfOneFlag);
+    ASSERT_TRUE(values.ok()) << strategy << ": " << values.status();
+    EXPECT_EQ(*values, (std::vector<float>{6, 18})) << strategy;
   }
 }
 
