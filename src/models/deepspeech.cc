@@ -16,6 +16,7 @@ namespace {
 
 constexpr int64_t kFrequencies = 161;
 constexpr int64_t kStepsPerCharacter = 8;
+constexpr int64_t kMostCharacters = 1 << 24;  // of all examples: the graph holds their places
 constexpr double kClip = 20;
 
 // [time, frequency] windows.
@@ -113,6 +114,11 @@ absl::StatusOr<Output> BuildDeepspeech(GraphBuilder& b, const ModelOptions& opti
   }
   const int64_t steps = options.steps_unrolled;
   MR_RETURN_IF_ERROR(layers::ExpectAtLeast("deepspeech", "steps_unrolled", steps, kStepsPerCharacter));
+  const int64_t most = kMostCharacters / (steps / kStepsPerCharacter);
+  if (options.batch > most) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model deepspeech: batch is ", options.batch, ", expected 1 to ", most, " for ", steps, " steps"));
+  }
   const Output spectrogram =
       b.Placeholder("spectrogram", DataType::kFloat, {options.batch, 2 * steps, kFrequencies, 1});
   const Output labels = b.Placeholder("labels", DataType::kInt32, {options.batch, steps / kStepsPerCharacter});

@@ -11,6 +11,7 @@
 #include "millrace/optimizers.h"
 #include "millrace/status.h"
 #include "models/generators.h"
+#include "models/layers.h"
 
 namespace millrace {
 namespace {
@@ -79,7 +80,25 @@ absl::StatusOr<ModelOptions> Complete(const ModelInfo& info, const ModelOptions&
   options.seed = given.seed;
   if (!given.precision.empty()) options.precision = given.precision;
   MR_RETURN_IF_ERROR(CheckPrecision(info, options));
+  // Of one class everything is, and there is nothing to train.
+  const bool classifies = std::count(info.options.begin(), info.options.end(), "classes") > 0;
+  if (classifies) MR_RETURN_IF_ERROR(layers::ExpectAtLeast(info.name, "classes", options.classes, 2));
   return options;
+}
+
+// That counts of parameters, and bytes of them and of their gradients and slots, fit 64 bits.
+absl::Status CheckParameters(const ModelInfo& info, const Graph& graph) {
+  constexpr double kMostParameters = 1e15;
+  double parameters = 0;
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    if (!IsVariable(node)) continue;
+    double elements = 1;
+    for (int64_t dim : node.attrs.GetOr("shape", Shape()).dims()) elements *= static_cast<double>(dim);
+    parameters += elements;
+  }
+  if (parameters <= kMostParameters) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("model ", info.name, ": ", parameters, " numbers in variables, expected at most ", kMostParameters));
 }
 
 }  // namespace
@@ -116,7 +135,9 @@ absl::StatusOr<Graph> BuildModel(std::string_view name, const ModelOptions& give
   MR_ASSIGN_OR_RETURN(const Output loss, generator->build(b, options));
   Minimize(b, std::move(optimizer), loss, "train");
   b.AddInit("init");
-  return std::move(b).Build();
+  MR_ASSIGN_OR_RETURN(Graph graph, std::move(b).Build());
+  MR_RETURN_IF_ERROR(CheckParameters(generator->info, graph));
+  return graph;
 }
 
 DataType PrecisionOf(const ModelOptions& options) {

@@ -167,6 +167,10 @@ TEST(Models, AbsurdOptionsAreErrors) {
            {"mlp", {.dropout = -0.5}, "dropout is -0.5"},
            {"mlp", {.learning_rate = -1}, "learning_rate is -1, expected at least 0"},
            {"mlp", {.weight_decay = -5}, "weight_decay is -5"},
+           {"mlp", {.hidden = 2147483647, .channels = 2147483647}, "model mlp: 9.22337e+18 numbers in variables, expected at most 1e+15"},
+           {"mlp", {.classes = 1}, "classes is 1, expected at least 2"},
+           {"deepspeech", {.classes = 1}, "classes is 1, expected at least 2"},
+           {"deepspeech", {.batch = 2147483647}, "batch is 2147483647, expected 1 to 335544 for 400 steps"},
            {"unet3d", {.levels = 60}, "levels is 60, expected 1 to 30"},
            {"moe_transformer", {.experts = 1}, "experts is 1, expected at least 2"},
            {"bert", {.hidden = 10, .heads = 3}, "hidden 10 is not divisible by 3 heads"}}) {

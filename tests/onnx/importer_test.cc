@@ -63,6 +63,10 @@ TEST(OnnxImport, OpenDimensionsAreResolvedByFeedsAndByTheirNames) {
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ(model->graph.type({model->graph.Find("b"), 0}).shape, Shape({5, 2}));
   ExpectRefused(maker, AllOf(HasSubstr("'a' is [?,2]"), HasSubstr("[5,3]")), {.input_shapes = {{"a", {5, 3}}}});
+  // Names such as "None" stand for any size in some exporters' files: it matters where one would have to follow.
+  EXPECT_TRUE(maker.Import({.input_shapes = {{"a", {3, 2}}, {"b", {1, 2}}}}).ok());
+  maker.Input("c", {-1, 2}, TensorProto::FLOAT, "N").Output("z").Node("Relu", {"c"}, {"z"});
+  ExpectRefused(maker, HasSubstr("dimension 'N' of input 'c' is 3 in input 'a' and 1 in input 'b'"), {.input_shapes = {{"a", {3, 2}}, {"b", {1, 2}}}});
 }
 
 TEST(OnnxImport, NegativeDimensionsOfInputsAreOpen) {
@@ -130,6 +134,99 @@ TEST(OnnxImport, FunctionsOfTheModelAreInlinedWithTheirAttributes) {
   body->set_op_type("Leak");
   body->set_domain("mine");
   ExpectRefused(maker, HasSubstr("without end"));
+}
+
+TEST(OnnxImport, NestedGraphsOfFunctionsHaveTheCallsAttributesAndInputs) {
+  ModelMaker branch, body, maker;
+  onnx_proto::AttributeProto* alpha = branch.Node("LeakyRelu", {"a"}, {"leaky"}).add_attribute();
+  alpha->set_name("alpha");
+  alpha->set_ref_attr_name("slope");
+  branch.Node("Clip", {"leaky", "low"}, {"clipped"});
+  branch.Output("clipped");
+  SetGraph(body.Node("If", {"always"}, {"b"}), "then_branch", branch);
+  maker.Function("Leak", {"a", "always", "low"}, {"b"}, body).add_attribute("slope");
+  maker.Input("x", {2}).IntInitializer("yes", {}, {1}).Output("y");
+  onnx_proto::AttributeProto* slope = maker.Call("Leak", {"x", "yes"}, {"y"}).add_attribute();
+  slope->set_name("slope");
+  slope->set_f(0.5f);
+  const absl::StatusOr<Arrays> result = RunOnce(maker.bytes(), {{"x", Floats({2}, {-4, 4})}});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_THAT(result->at("y").as<float>(), ElementsAre(-2, 4));
+}
+
+TEST(OnnxImport, FunctionsOfOneNameAreToldByTheirOverload) {
+  ModelMaker plain, other, maker;
+  plain.Node("Relu", {"a"}, {"b"});
+  other.Node("Neg", {"a"}, {"b"});
+  maker.Function("F", {"a"}, {"b"}, plain);
+  maker.Function("F", {"a"}, {"b"}, other).set_overload("negative");
+  maker.Input("x", {2}).Output("y").Output("z");
+  maker.Call("F", {"x"}, {"y"});
+  maker.Call("F", {"x"}, {"z"}).set_overload("negative");
+  const absl::StatusOr<Arrays> result = RunOnce(maker.bytes(), {{"x", Floats({2}, {-4, 4})}});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_THAT(result->at("y").as<float>(), ElementsAre(0, 4));
+  EXPECT_THAT(result->at("z").as<float>(), ElementsAre(4, -4));
+}
+
+TEST(OnnxImport, FunctionsThatNothingCallsMayHaveAnyOperators) {
+  ModelMaker strange, maker = Linear();
+  strange.Node("Frobnicate", {"a"}, {"b"});
+  maker.Function("Strange", {"a"}, {"b"}, strange);
+  const absl::Status status = maker.Import().status();
+  EXPECT_TRUE(status.ok()) << status;
+  ModelMaker between;
+  between.Call("Strange", {"a"}, {"b"});
+  maker.Function("Between", {"a"}, {"b"}, between);
+  maker.Call("Between", {"x"}, {"z"});
+  ExpectRefused(maker, HasSubstr("Frobnicate (1x)"));
+}
+
+// If of a condition that holds.
+void AddIf(ModelMaker& maker, const std::string& output, const ModelMaker& branch) {
+  SetGraph(maker.Node("If", {"yes"}, {output}), "then_branch", branch);
+}
+
+TEST(OnnxImport, InitialisersOfOneNameInSiblingsAreTwo) {
+  ModelMaker left, right, maker;
+  left.Initializer("W", {1}, {1}).Output("left");
+  left.Node("Add", {"x", "W"}, {"left"});
+  right.Initializer("W", {2}, {10, 20}).Output("right");
+  right.Node("Add", {"x", "W"}, {"right"});
+  maker.Input("x", {2}).IntInitializer("yes", {}, {1}).Output("y");
+  AddIf(maker, "a", left);
+  AddIf(maker, "b", right);
+  maker.Node("Add", {"a", "b"}, {"y"});
+  const absl::StatusOr<OnnxModel> model = maker.Import();
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->variables.at("W").shape(), Shape({1}));
+  EXPECT_EQ(model->variables.at("W_1").shape(), Shape({2}));
+  const absl::StatusOr<Arrays> result = RunOnce(maker.bytes(), {{"x", Floats({2}, {3, 4})}});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_THAT(result->at("y").as<float>(), ElementsAre(2 * 3 + 11, 2 * 4 + 21));
+}
+
+// "z" and "k" mean something inside and something else outside, and so does "x" in the loop.
+TEST(OnnxImport, NamesOfNestedGraphsAreTheirOwn) {
+  ModelMaker branch, body, maker;
+  branch.Node("Neg", {"x"}, {"z"});
+  branch.Node("Relu", {"z"}, {"y"});
+  branch.Output("y");
+  body.Input("i", {}, TensorProto::INT64).Input("going", {}, TensorProto::BOOL).Input("k", {2}).Input("x", {2});
+  body.Output("still").Output("k2").Output("x2");
+  body.Node("Identity", {"going"}, {"still"});
+  body.Node("Add", {"k", "x"}, {"k2"});
+  body.Node("Neg", {"x"}, {"x2"});
+  maker.Input("x", {2}).IntInitializer("yes", {}, {1}).IntInitializer("three", {}, {3}).Output("y").Output("k").Output("end");
+  AddIf(maker, "y", branch);
+  maker.Node("Add", {"x", "y"}, {"z"});
+  SetGraph(maker.Node("Loop", {"three", "", "x", "z"}, {"k", "last"}), "body", body);
+  maker.Node("Add", {"k", "x"}, {"end"});
+  const absl::StatusOr<Arrays> result = RunOnce(maker.bytes(), {{"x", Floats({2}, {-1, 2})}});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_THAT(result->at("y").as<float>(), ElementsAre(1, 0));
+  EXPECT_THAT(result->at("k").as<float>(), ElementsAre(-1 + 0, 2 + 2));  // x + z - z + z
+  EXPECT_THAT(result->at("end").as<float>(), ElementsAre(-2, 6));
 }
 
 TEST(OnnxImport, OperatorsThatAreNotSupportedAreListedAllAtOnce) {
@@ -266,18 +363,25 @@ class ExternalData : public ::testing::Test {
     std::filesystem::create_symlink("../secret.bin", folder_ / "link.bin");
   }
 
-  absl::StatusOr<OnnxModel> Load(const std::string& location, const std::string& offset, const std::string& length) {
-    ModelMaker maker = Linear();
-    TensorProto& tensor = *maker.graph().mutable_initializer(0);
-    tensor.clear_float_data();
+  void SetExternal(TensorProto& tensor, const std::string& location, const std::string& offset, const std::string& length) {
     tensor.set_data_location(TensorProto::EXTERNAL);
     for (const auto& [key, value] : {std::pair("location", location), std::pair("offset", offset), std::pair("length", length)}) {
       auto* entry = tensor.add_external_data();
       entry->set_key(key);
       entry->set_value(value);
     }
+  }
+
+  absl::StatusOr<OnnxModel> Load(const ModelMaker& maker) {
     std::ofstream(folder_ / "model.onnx", std::ios::binary) << maker.bytes();
     return LoadOnnx((folder_ / "model.onnx").string());
+  }
+
+  absl::StatusOr<OnnxModel> Load(const std::string& location, const std::string& offset, const std::string& length) {
+    ModelMaker maker = Linear();
+    maker.graph().mutable_initializer(0)->clear_float_data();
+    SetExternal(*maker.graph().mutable_initializer(0), location, offset, length);
+    return Load(maker);
   }
 
   std::filesystem::path folder_;
@@ -287,6 +391,27 @@ TEST_F(ExternalData, IsReadFromTheModelsFolder) {
   const absl::StatusOr<OnnxModel> model = Load("weights.bin", "4", "24");
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ(model->variables.at("fc.weight").as<float>()[0], 1);
+}
+
+// The constant is [2, 3], which the result's shape becomes.
+TEST_F(ExternalData, OfAttributesIsReadToo) {
+  ModelMaker maker;
+  maker.Input("x", {6}).IntInitializer("six", {1}, {6}).Output("y");
+  const auto value = [&](onnx_proto::NodeProto& node, int64_t size, const char* offset, const char* length) {
+    onnx_proto::AttributeProto* attribute = node.add_attribute();
+    attribute->set_name("value");
+    attribute->mutable_t()->set_data_type(TensorProto::FLOAT);
+    attribute->mutable_t()->add_dims(size);
+    SetExternal(*attribute->mutable_t(), "weights.bin", offset, length);
+  };
+  value(maker.Node("Constant", {}, {"floats"}), 2, "8", "8");
+  SetInt(maker.Node("Cast", {"floats"}, {"shape"}), "to", TensorProto::INT64);
+  value(maker.Node("ConstantOfShape", {"six"}, {"ones"}), 1, "4", "4");
+  maker.Node("Add", {"x", "ones"}, {"sum"});
+  maker.Node("Reshape", {"sum", "shape"}, {"y"});
+  const absl::StatusOr<OnnxModel> model = Load(maker);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->graph.type({model->graph.Find("y"), 0}).shape, Shape({2, 3}));
 }
 
 TEST_F(ExternalData, IsNeverReadFromOutside) {

@@ -66,6 +66,23 @@ ModelMaker& ModelMaker::Output(const std::string& name) {
   return *this;
 }
 
+onnx_proto::FunctionProto& ModelMaker::Function(const std::string& name, std::vector<std::string> inputs,
+                                                std::vector<std::string> outputs, const ModelMaker& body) {
+  onnx_proto::FunctionProto* function = model_.add_functions();
+  function->set_domain("mine");
+  function->set_name(name);
+  for (const std::string& input : inputs) function->add_input(input);
+  for (const std::string& output : outputs) function->add_output(output);
+  *function->mutable_node() = body.proto().graph().node();
+  return *function;
+}
+
+onnx_proto::NodeProto& ModelMaker::Call(const std::string& function, std::vector<std::string> inputs, std::vector<std::string> outputs) {
+  onnx_proto::NodeProto& call = Node(function, std::move(inputs), std::move(outputs));
+  call.set_domain("mine");
+  return call;
+}
+
 absl::StatusOr<OnnxModel> ModelMaker::Import(const OnnxOptions& options) const {
   return onnx::OnnxFromBytes(bytes(), "", options);
 }
@@ -82,6 +99,13 @@ void SetInts(onnx_proto::NodeProto& node, const std::string& name, std::vector<i
   attribute->set_name(name);
   attribute->set_type(AttributeProto::INTS);
   for (int64_t value : values) attribute->add_ints(value);
+}
+
+void SetGraph(onnx_proto::NodeProto& node, const std::string& name, const ModelMaker& body) {
+  AttributeProto* attribute = node.add_attribute();
+  attribute->set_name(name);
+  attribute->set_type(AttributeProto::GRAPH);
+  *attribute->mutable_g() = body.proto().graph();
 }
 
 Tensor Floats(Shape shape, std::vector<float> values) {

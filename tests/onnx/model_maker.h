@@ -26,7 +26,12 @@ class ModelMaker {
   ModelMaker& IntInitializer(const std::string& name, std::vector<int64_t> dims, std::vector<int64_t> values);
   onnx_proto::NodeProto& Node(const std::string& op, std::vector<std::string> inputs, std::vector<std::string> outputs);
   ModelMaker& Output(const std::string& name);
+  // A function of domain "mine" with the body's nodes.
+  onnx_proto::FunctionProto& Function(const std::string& name, std::vector<std::string> inputs, std::vector<std::string> outputs,
+                                      const ModelMaker& body);
+  onnx_proto::NodeProto& Call(const std::string& function, std::vector<std::string> inputs, std::vector<std::string> outputs);
   onnx_proto::ModelProto& proto() { return model_; }
+  const onnx_proto::ModelProto& proto() const { return model_; }
   onnx_proto::GraphProto& graph() { return *model_.mutable_graph(); }
   std::string bytes() const { return model_.SerializeAsString(); }
 
@@ -39,6 +44,8 @@ class ModelMaker {
 
 void SetInt(onnx_proto::NodeProto& node, const std::string& name, int64_t value);
 void SetInts(onnx_proto::NodeProto& node, const std::string& name, std::vector<int64_t> values);
+// The body's graph as an attribute.
+void SetGraph(onnx_proto::NodeProto& node, const std::string& name, const ModelMaker& body);
 
 Tensor Floats(Shape shape, std::vector<float> values);
 Tensor Ints(Shape shape, std::vector<int64_t> values);

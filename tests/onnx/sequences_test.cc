@@ -80,6 +80,67 @@ TEST(OnnxLoops, MayCountTheirTurnsInFloats) {
   EXPECT_EQ(model->variables.count("three"), 0);
 }
 
+// A body of a state `s` that doubles; the condition it gives is a constant.
+ModelMaker Doubling(bool going) {
+  ModelMaker body;
+  body.Input("i", {}, TensorProto::INT64).Input("going", {}, TensorProto::BOOL).Input("s", {2}).Output("still").Output("s2").Output("row");
+  AttributeProto* still = body.Node("Constant", {}, {"still"}).add_attribute();
+  still->set_name("value");
+  still->mutable_t()->set_data_type(TensorProto::BOOL);
+  still->mutable_t()->add_int32_data(going ? 1 : 0);
+  body.Node("Add", {"s", "s"}, {"s2"});
+  body.Node("Neg", {"s"}, {"row"});
+  return body;
+}
+
+TEST(OnnxLoops, WithoutAConditionGoByTheirCount) {
+  ModelMaker maker;
+  maker.Input("x", {2}).IntInitializer("three", {}, {3}).IntInitializer("yes", {}, {1}).Output("y").Output("once");
+  SetGraph(maker.Node("Loop", {"three", "", "x"}, {"y"}), "body", Doubling(false));
+  SetGraph(maker.Node("Loop", {"three", "yes", "x"}, {"once"}), "body", Doubling(false));
+  const absl::StatusOr<Arrays> got = RunOnce(maker.bytes(), {{"x", Floats({2}, {1, 2})}});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_THAT(got->at("y").as<float>(), ElementsAre(8, 16));
+  EXPECT_THAT(got->at("once").as<float>(), ElementsAre(2, 4));
+  ModelMaker endless;
+  endless.Input("x", {2}).Output("y");
+  SetGraph(endless.Node("Loop", {"", "", "x"}, {"y"}), "body", Doubling(false));
+  EXPECT_THAT(std::string(endless.Import().status().message()), HasSubstr("a loop without an end"));
+}
+
+TEST(OnnxLoops, OfNoStepsHaveNoRowsToRead) {
+  ModelMaker maker;
+  maker.Input("x", {2}).IntInitializer("none", {}, {0}).Output("y");
+  SetGraph(maker.Node("Loop", {"none", "", "x"}, {"y", "rows"}), "body", Doubling(true));
+  const absl::StatusOr<Arrays> got = RunOnce(maker.bytes(), {{"x", Floats({2}, {1, 2})}});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_THAT(got->at("y").as<float>(), ElementsAre(1, 2));
+  maker.Output("rows");
+  EXPECT_THAT(std::string(maker.Import().status().message()), HasSubstr("'rows' comes from a loop of no steps"));
+}
+
+TEST(OnnxLoops, HaveConstantsOnceNotAtEveryStep) {
+  ModelMaker body, maker;
+  body.Input("i", {}, TensorProto::INT64).Input("going", {}, TensorProto::BOOL).Input("s", {300}).Output("still").Output("s3");
+  body.IntInitializer("ints", {300}, std::vector<int64_t>(300, 7));
+  AttributeProto* value = body.Node("Constant", {}, {"floats"}).add_attribute();
+  value->set_name("value_floats");
+  for (int i = 0; i < 300; ++i) value->add_floats(5);
+  SetInt(body.Node("Cast", {"ints"}, {"cast"}), "to", TensorProto::FLOAT);
+  body.Node("Identity", {"going"}, {"still"});
+  body.Node("Add", {"s", "floats"}, {"s2"});
+  body.Node("Add", {"s2", "cast"}, {"s3"});
+  maker.Input("x", {300}).IntInitializer("four", {}, {4}).Output("y");
+  SetGraph(maker.Node("Loop", {"four", "", "x"}, {"y"}), "body", body);
+  const absl::StatusOr<OnnxModel> model = maker.Import();
+  ASSERT_TRUE(model.ok()) << model.status();
+  int constants = 0;
+  for (int32_t i = 0; i < model->graph.num_ids(); ++i) {
+    constants += model->graph.node(NodeId{i}).op == "Const" && model->graph.type({NodeId{i}, 0}).shape == Shape({300}) ? 1 : 0;
+  }
+  EXPECT_EQ(constants, 2);
+}
+
 TEST(OnnxSequences, AreFedAndFetchedTensorByTensor) {
   ModelMaker maker;
   maker.graph().add_input()->set_name("s");

@@ -96,6 +96,58 @@ TEST(OnnxTraining, MovingAveragesFollowTheStep) {
   EXPECT_NEAR(session->Variables()->at("var").as<float>()[0], 0.9 + 0.1 * 5, 1e-5);
 }
 
+TEST(OnnxTraining, MovingAveragesInFunctionsFollowTheStep) {
+  ModelMaker body, maker;
+  SetInt(body.Node("BatchNormalization", {"a", "s", "b", "m", "v"}, {"c", "m2", "v2"}), "training_mode", 1);
+  maker.Function("Norm", {"a", "s", "b", "m", "v"}, {"c"}, body);
+  maker.Input("x", {4, 1}).Initializer("scale", {1}, {1}).Initializer("bias", {1}, {0}).Initializer("mean", {1}, {0}).Initializer("var", {1}, {1}).Output("y");
+  maker.Call("Norm", {"x", "scale", "bias", "mean", "var"}, {"y"});
+  absl::StatusOr<OnnxModel> model = maker.Import(Minimising("mse:y:target"));
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->tensors.count("gradient/mean"), 0) << "statistics do not train";
+  EXPECT_EQ(model->tensors.count("gradient/scale"), 1);
+  std::unique_ptr<Session> session;
+  const Arrays feeds = {{"x", Floats({4, 1}, {0, 2, 4, 6})}, {"target", Floats({4, 1}, {1, 1, 1, 1})}};
+  const absl::StatusOr<std::vector<float>> losses = TrainFor(*std::move(model), feeds, 1, &session);
+  ASSERT_TRUE(losses.ok()) << losses.status();
+  EXPECT_NEAR(session->Variables()->at("mean").as<float>()[0], 0.1 * 3, 1e-6);
+  EXPECT_NEAR(session->Variables()->at("var").as<float>()[0], 0.9 + 0.1 * 5, 1e-5);
+}
+
+// y = x + W + W: one variable, whose first step of Adam is as long as the rate.
+TEST(OnnxTraining, InitialisersOfALoopsBodyAreOneVariable) {
+  ModelMaker body, maker;
+  body.Input("i", {}, TensorProto::INT64).Input("going", {}, TensorProto::BOOL).Input("s", {2}).Initializer("W", {2}, {2, 3});
+  body.Output("still").Output("s2");
+  body.Node("Identity", {"going"}, {"still"});
+  body.Node("Add", {"s", "W"}, {"s2"});
+  maker.Input("x", {2}).IntInitializer("two", {}, {2}).Output("y");
+  SetGraph(maker.Node("Loop", {"two", "", "x"}, {"y"}), "body", body);
+  absl::StatusOr<OnnxModel> model = maker.Import(Minimising("sum:y", "adam", 0.01));
+  ASSERT_TRUE(model.ok()) << model.status();
+  std::unique_ptr<Session> session;
+  const absl::StatusOr<std::vector<float>> losses = TrainFor(*std::move(model), {{"x", Floats({2}, {1, 1})}}, 1, &session);
+  ASSERT_TRUE(losses.ok()) << losses.status();
+  EXPECT_FLOAT_EQ((*losses)[0], 2 + 2 * 5);
+  const Tensor w = session->Variables()->at("W");
+  EXPECT_NEAR(w.as<float>()[0], 1.99, 1e-5);
+  EXPECT_NEAR(w.as<float>()[1], 2.99, 1e-5);
+}
+
+TEST(OnnxTraining, WeightsOfClassesAndScalesOfIntegersDoNotTrain) {
+  ModelMaker maker;
+  maker.Input("q", {2, 2}, TensorProto::UINT8).Input("labels", {2}, TensorProto::INT64).Output("loss_value");
+  maker.Initializer("scale", {}, {0.5f}).Initializer("w", {2, 2}, {1, 2, 3, 4}).Initializer("weights", {2}, {1, 3});
+  maker.Node("DequantizeLinear", {"q", "scale"}, {"x"});
+  maker.Node("MatMul", {"x", "w"}, {"logits"});
+  maker.Node("SoftmaxCrossEntropyLoss", {"logits", "labels", "weights"}, {"loss_value"});
+  const absl::StatusOr<OnnxModel> model = maker.Import(Minimising("loss_value"));
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->tensors.count("gradient/w"), 1);
+  EXPECT_EQ(model->tensors.count("gradient/weights"), 0);
+  EXPECT_EQ(model->tensors.count("gradient/scale"), 0);
+}
+
 TEST(OnnxTraining, LossesThatMakeNoSenseAreNamed) {
   const auto refused = [](const std::string& loss) {
     return std::string(Classifier().Import(Minimising(loss)).status().message());

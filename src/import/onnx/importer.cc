@@ -22,7 +22,6 @@ using onnx_proto::TypeProto;
 using onnx_proto::ValueInfoProto;
 
 constexpr int64_t kNewestOpset = 28;
-constexpr int kMostNested = 32;
 constexpr int64_t kMostElements = int64_t{1} << 40;
 constexpr int64_t kMostBaked = 16;  // elements of an initialiser that decides how many turns there are
 
@@ -36,34 +35,18 @@ bool IsReasonable(const Shape& shape) {
 
 bool IsMainDomain(const std::string& domain) { return domain.empty() || domain == "ai.onnx"; }
 
+absl::Status Missing(const std::string& name, const char* source) {
+  return absl::UnimplementedError(absl::StrCat("'", name, "' comes from ", source, ", which is not supported"));
+}
+
+}  // namespace
+
 int64_t MainOpset(const RepeatedPtrField<onnx_proto::OperatorSetIdProto>& sets, int64_t fallback) {
   for (const onnx_proto::OperatorSetIdProto& set : sets) {
     if (IsMainDomain(set.domain())) return set.version();
   }
   return fallback;
 }
-
-// Attributes of a function's node that stand for the call's.
-NodeProto WithCallAttributes(const NodeProto& body, const NodeProto& call, const FunctionProto& function) {
-  NodeProto node = body;
-  node.clear_attribute();
-  for (const AttributeProto& attribute : body.attribute()) {
-    const AttributeProto* value = attribute.ref_attr_name().empty() ? &attribute : nullptr;
-    for (const AttributeProto& given : call.attribute()) {
-      if (value == nullptr && given.name() == attribute.ref_attr_name()) value = &given;
-    }
-    for (const AttributeProto& standard : function.attribute_proto()) {
-      if (value == nullptr && standard.name() == attribute.ref_attr_name()) value = &standard;
-    }
-    if (value == nullptr) continue;
-    AttributeProto* added = node.add_attribute();
-    *added = *value;
-    added->set_name(attribute.name());
-  }
-  return node;
-}
-
-}  // namespace
 
 std::string NodeName(std::string_view onnx_name) {
   std::string name;
@@ -82,25 +65,6 @@ Importer::Importer(const onnx_proto::ModelProto& model, const std::string& folde
   b_.FoldWith(HostEvaluator());
 }
 
-void Importer::CountUnsupported(const RepeatedPtrField<NodeProto>& nodes, std::map<std::string, int64_t>& counts) const {
-  for (const NodeProto& node : nodes) {
-    if (LoweringTable::Builtin().Find(QualifiedOp(node)) == nullptr && FindFunction(node) == nullptr) ++counts[QualifiedOp(node)];
-    for (const AttributeProto& attribute : node.attribute()) {
-      if (attribute.has_g()) CountUnsupported(attribute.g().node(), counts);
-    }
-  }
-}
-
-absl::Status Importer::CheckOps() const {
-  std::map<std::string, int64_t> counts;
-  CountUnsupported(model_.graph().node(), counts);
-  for (const FunctionProto& function : model_.functions()) CountUnsupported(function.node(), counts);
-  if (counts.empty()) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrCat(
-      "the model uses operators that are not supported: ",
-      absl::StrJoin(counts, ", ", [](std::string* out, const auto& e) { absl::StrAppend(out, e.first, " (", e.second, "x)"); })));
-}
-
 absl::Status Importer::AddInitializers(const GraphProto& graph) {
   if (graph.sparse_initializer_size() > 0) return absl::UnimplementedError("sparse initialisers are not supported");
   for (const onnx_proto::TensorProto& tensor : graph.initializer()) {
@@ -112,14 +76,20 @@ absl::Status Importer::AddInitializers(const GraphProto& graph) {
         }
       }
     }
+    // Nested graphs may have some of one name each, and loops name theirs at every step.
+    if (const auto [made, inserted] = initializers_.try_emplace(&tensor); inserted) {
+      std::string name = tensor.name();
+      for (int& i = next_numbers_[name]; !initializer_names_.insert(name).second;) name = absl::StrCat(tensor.name(), "_", ++i);
+      made->second.name = std::move(name);
+    }
     Entry entry;
     entry.initializer = &tensor;
-    names_[tensor.name()] = std::move(entry);
+    Bind(tensor.name(), std::move(entry));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<Shape> Importer::InputShape(const ValueInfoProto& input, std::map<std::string, int64_t>& symbols) const {
+absl::StatusOr<Shape> Importer::InputShape(const ValueInfoProto& input, Symbols& symbols) const {
   const TypeProto::Tensor& type = input.type().tensor_type();
   const auto value = options_.input_values.find(input.name());
   const auto shape = options_.input_shapes.find(input.name());
@@ -146,16 +116,25 @@ absl::StatusOr<Shape> Importer::InputShape(const ValueInfoProto& input, std::map
     const std::string& symbol = type.shape().dim(i).dim_param();
     if (symbol.empty()) continue;
     if (declared.dim(i) >= 0) {
-      symbols.emplace(symbol, declared.dim(i));
-    } else if (auto bound = symbols.find(symbol); bound != symbols.end()) {
-      declared.set_dim(i, bound->second);
+      const auto [bound, inserted] = symbols.try_emplace(symbol, declared.dim(i), absl::StrCat(declared.dim(i), " in input '", input.name(), "'"));
+      auto& [size, said] = bound->second;
+      if (size < 0 || size == declared.dim(i)) continue;
+      size = -1;
+      absl::StrAppend(&said, " and ", declared.dim(i), " in input '", input.name(), "'");
+      continue;
     }
+    const auto bound = symbols.find(symbol);
+    if (bound == symbols.end()) continue;
+    if (bound->second.first < 0) {
+      return absl::InvalidArgumentError(absl::StrCat("dimension '", symbol, "' of input '", input.name(), "' is ", bound->second.second));
+    }
+    declared.set_dim(i, bound->second.first);
   }
   return declared;
 }
 
 absl::Status Importer::AddInputs() {
-  std::map<std::string, int64_t> symbols;
+  Symbols symbols;
   std::vector<std::string> open;
   // Twice: the first time binds the names of dimensions.
   for (const ValueInfoProto& input : model_.graph().input()) MR_RETURN_IF_ERROR(InputShape(input, symbols).status());
@@ -165,6 +144,7 @@ absl::Status Importer::AddInputs() {
     if (name.empty() || names_.count(name) > 0) {
       return absl::InvalidArgumentError(absl::StrCat("two inputs are named '", name, "'"));
     }
+    initializer_names_.insert(name);  // what is baked goes by its name, too
     if (input.type().has_sequence_type()) {
       MR_RETURN_IF_ERROR(AddSequenceInput(input));
       continue;
@@ -242,12 +222,23 @@ Importer::Entry Importer::EntryOf(const ModelValue& value) const {
   Entry entry;
   entry.output = value.tensor;
   entry.sequence = value.sequence;
+  entry.missing = value.missing;
   return entry;
+}
+
+void Importer::Bind(const std::string& name, Entry entry) {
+  const auto found = names_.find(name);
+  if (shadowed_ != nullptr) shadowed_->emplace_back(name, found != names_.end() ? std::optional<Entry>(found->second) : std::nullopt);
+  if (found != names_.end()) {
+    found->second = std::move(entry);
+  } else {
+    names_.emplace(name, std::move(entry));
+  }
 }
 
 ModelValue Importer::UseAny(const std::string& name) {
   const auto found = names_.find(name);
-  if (found != names_.end() && found->second.sequence != nullptr) return {Output(), found->second.sequence};
+  if (found != names_.end() && found->second.sequence != nullptr) return {Output(), found->second.sequence, nullptr};
   return ValueOf(Use(name));
 }
 
@@ -269,30 +260,38 @@ Output Importer::UseAs(const std::string& name, bool trainable) {
     b_.Fail(absl::InvalidArgumentError(absl::StrCat("tensor '", name, "' is neither an input, an initialiser nor an output of a node")));
     return none;
   }
-  Entry& entry = found->second;
+  const Entry& entry = found->second;
   if (entry.sequence != nullptr) {
     b_.Fail(absl::InvalidArgumentError(absl::StrCat("'", name, "' is a sequence of tensors, expected a tensor")));
     return none;
   }
-  if (entry.output.valid() || entry.initializer == nullptr) return entry.output;
-  if (!entry.variable.valid()) {
+  if (entry.missing != nullptr) {
+    b_.Fail(Missing(name, entry.missing));
+    return none;
+  }
+  if (entry.initializer == nullptr) return entry.output;
+  Initializer& made = initializers_.at(entry.initializer);
+  if (!made.constant.valid() && !made.variable.valid()) {
     absl::StatusOr<Tensor> value = TensorFromOnnx(*entry.initializer, folder_);
     if (!value.ok()) {
       b_.Fail(absl::Status(value.status().code(), absl::StrCat("initialiser '", name, "' ", value.status().message())));
       return none;
     }
     NameScope root(b_, "/");
-    if (!IsFloating(value->dtype()) || baked_.count(name) > 0) return entry.output = b_.Const(*std::move(value), NameOutsideScopes(name, "constant"));
-    entry.variable = AddVariable(name, *value, trainable);
-    if (entry.variable.valid() && value->num_elements() <= kMostBaked) small_weights_[entry.variable.handle().node().value] = name;
+    if (!IsFloating(value->dtype()) || baked_.count(made.name) > 0) {
+      return made.constant = b_.Const(*std::move(value), NameOutsideScopes(made.name, "constant"));
+    }
+    made.variable = AddVariable(made.name, *value, trainable);
+    if (made.variable.valid() && value->num_elements() <= kMostBaked) small_weights_[made.variable.handle().node().value] = made.name;
   }
-  if (!entry.variable.valid()) return none;
-  return entry.variable.Read();
+  if (made.constant.valid()) return made.constant;
+  return made.variable.valid() ? made.variable.Read() : none;
 }
 
 absl::StatusOr<Tensor> Importer::Value(const std::string& name) {
   const auto found = names_.find(name);
   if (found == names_.end()) return absl::InvalidArgumentError(absl::StrCat("('", name, "') is not in the model"));
+  if (found->second.missing != nullptr) return Missing(name, found->second.missing);
   if (found->second.initializer != nullptr) return TensorFromOnnx(*found->second.initializer, folder_);
   absl::StatusOr<Tensor> value = Known(found->second.output);
   if (value.ok()) return value;
@@ -326,24 +325,32 @@ absl::StatusOr<Tensor> Importer::Known(const Output& output) {
 
 const Variable* Importer::FindVariable(const std::string& name) {
   const auto found = names_.find(name);
-  return found == names_.end() || !found->second.variable.valid() ? nullptr : &found->second.variable;
-}
-
-const FunctionProto* Importer::FindFunction(const NodeProto& node) const {
-  for (const FunctionProto& function : model_.functions()) {
-    if (function.name() == node.op_type() && function.domain() == node.domain()) return &function;
-  }
-  return nullptr;
+  if (found == names_.end() || found->second.initializer == nullptr) return nullptr;
+  const Variable& variable = initializers_.at(found->second.initializer).variable;
+  return variable.valid() ? &variable : nullptr;
 }
 
 namespace {
+std::set<std::string> NamesOf(const GraphProto& graph) {
+  std::set<std::string> names;
+  for (const ValueInfoProto& input : graph.input()) names.insert(input.name());
+  for (const onnx_proto::TensorProto& tensor : graph.initializer()) names.insert(tensor.name());
+  for (const NodeProto& node : graph.node()) names.insert(node.output().begin(), node.output().end());
+  return names;
+}
+
 // Names that the node's nested graphs take from outside count as inputs, too.
 void CollectInputs(const NodeProto& node, int depth, std::vector<std::string>& names) {
   names.insert(names.end(), node.input().begin(), node.input().end());
   for (const AttributeProto& attribute : node.attribute()) {
     if (!attribute.has_g() || depth > kMostNested) continue;
-    for (const NodeProto& inner : attribute.g().node()) CollectInputs(inner, depth + 1, names);
-    for (const ValueInfoProto& output : attribute.g().output()) names.push_back(output.name());
+    std::vector<std::string> used;
+    for (const NodeProto& inner : attribute.g().node()) CollectInputs(inner, depth + 1, used);
+    for (const ValueInfoProto& output : attribute.g().output()) used.push_back(output.name());
+    const std::set<std::string> own = NamesOf(attribute.g());
+    for (std::string& name : used) {
+      if (own.count(name) == 0) names.push_back(std::move(name));
+    }
   }
 }
 }  // namespace
@@ -399,6 +406,10 @@ absl::Status Importer::AddNodes(const RepeatedPtrField<NodeProto>& nodes) {
 absl::Status Importer::AddNode(const NodeProto& node) {
   if (const FunctionProto* function = FindFunction(node); function != nullptr) return AddCall(node, *function);
   NodeContext context(b_, node, opset_, *this);
+  if (const auto made = constants_.find(&node); made != constants_.end()) {
+    Bind(node.output(0), EntryOf(ValueOf(made->second)));
+    return absl::OkStatus();
+  }
   const Lowering lowering = LoweringTable::Builtin().Find(QualifiedOp(node));
   if (lowering == nullptr) return context.Unsupported("the operator");
   missing_values_.clear();
@@ -420,8 +431,8 @@ absl::Status Importer::AddNode(const NodeProto& node) {
   for (int i = 0; i < node.output_size(); ++i) {
     if (node.output(i).empty()) continue;
     Entry entry = EntryOf(context.outputs()[i]);
-    if (entry.sequence != nullptr) {
-      names_[node.output(i)] = std::move(entry);
+    if (entry.sequence != nullptr || entry.missing != nullptr) {
+      Bind(node.output(i), std::move(entry));
       continue;
     }
     if (!entry.output.valid()) return context.Unsupported(absl::StrCat("output ", i));
@@ -432,75 +443,37 @@ absl::Status Importer::AddNode(const NodeProto& node) {
     if (!IsReasonable(entry.output.shape())) {
       return context.Error(absl::StrCat("output ", i, " is ", entry.output.type().ToString(), ", which no memory holds"));
     }
-    names_[node.output(i)] = std::move(entry);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Importer::AddCall(const NodeProto& node, const FunctionProto& function) {
-  const NodeContext context(b_, node, opset_, *this);
-  if (++depth_ > kMostNested) return context.Error("functions call each other without end");
-  Names inner;
-  for (int i = 0; i < function.input_size(); ++i) {
-    if (i >= node.input_size() || node.input(i).empty()) continue;
-    const auto found = names_.find(node.input(i));
-    if (found == names_.end()) return context.Error(absl::StrCat("input '", node.input(i), "' is not in the model"));
-    inner[function.input(i)] = found->second;
-    // A variable is made once, outside: the function sees what it reads.
-    if (found->second.initializer != nullptr && IsFloating(TypeFromOnnx(found->second.initializer->data_type()))) {
-      Entry read;
-      read.output = Use(node.input(i));
-      inner[function.input(i)] = read;
-    }
-  }
-  Names outer = std::exchange(names_, std::move(inner));
-  const int64_t opset = std::exchange(opset_, MainOpset(function.opset_import(), opset_));
-  RepeatedPtrField<NodeProto> body;
-  for (const NodeProto& each : function.node()) {
-    NodeProto copy = WithCallAttributes(each, node, function);
-    copy.set_name(absl::StrCat(node.name().empty() ? node.op_type() : node.name(), "/", each.name().empty() ? each.op_type() : each.name()));
-    // An input that the call leaves out is left out inside.
-    for (std::string& input : *copy.mutable_input()) {
-      const bool parameter = std::find(function.input().begin(), function.input().end(), input) != function.input().end();
-      if (parameter && names_.count(input) == 0) input.clear();
-    }
-    *body.Add() = std::move(copy);
-  }
-  const absl::Status status = AddNodes(body);
-  Names results = std::exchange(names_, std::move(outer));
-  opset_ = opset;
-  --depth_;
-  MR_RETURN_IF_ERROR(status);
-  for (int i = 0; i < node.output_size(); ++i) {
-    if (node.output(i).empty()) continue;
-    const auto found = i < function.output_size() ? results.find(function.output(i)) : results.end();
-    if (found == results.end()) return context.Error(absl::StrCat("function has no output ", i));
-    names_[node.output(i)] = found->second;
+    // In the body of a loop it is made once.
+    if (QualifiedOp(node) == "Constant" && i == 0) constants_[&node] = entry.output;
+    Bind(node.output(i), std::move(entry));
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<ModelValue>> Importer::Lower(const GraphProto& graph, const std::vector<ModelValue>& inputs) {
   if (++depth_ > kMostNested) return absl::InvalidArgumentError("graphs are nested without end");
-  Names outer = names_;
+  Shadowed shadowed;
+  Shadowed* const outer = std::exchange(shadowed_, &shadowed);
   absl::Status status = AddInitializers(graph);
   if (graph.input_size() < static_cast<int>(inputs.size())) {
     status.Update(absl::InvalidArgumentError(absl::StrCat("a nested graph has ", graph.input_size(), " inputs, expected ", inputs.size())));
   }
   for (size_t i = 0; status.ok() && i < inputs.size(); ++i) {
-    names_[graph.input(static_cast<int>(i)).name()] = EntryOf(inputs[i]);
+    Bind(graph.input(static_cast<int>(i)).name(), EntryOf(inputs[i]));
   }
   if (status.ok()) status = AddNodes(graph.node());
   std::vector<ModelValue> outputs;
   for (const ValueInfoProto& output : graph.output()) {
     if (status.ok()) outputs.push_back(UseAny(output.name()));
   }
-  // Variables that were made inside stay known outside.
-  for (auto& [name, entry] : names_) {
-    const auto kept = outer.find(name);
-    if (kept != outer.end() && kept->second.initializer == entry.initializer) kept->second = entry;
+  shadowed_ = outer;
+  for (auto last = shadowed.rbegin(); last != shadowed.rend(); ++last) {
+    if (last->second.has_value()) {
+      names_[last->first] = *std::move(last->second);
+    } else {
+      names_.erase(last->first);
+    }
   }
-  names_ = std::move(outer);
   --depth_;
   MR_RETURN_IF_ERROR(status);
   MR_RETURN_IF_ERROR(b_.status());
@@ -548,7 +521,8 @@ absl::StatusOr<OnnxModel> Importer::Run() {
   MR_RETURN_IF_ERROR(AddOutputs(result));
   result.inputs = std::move(inputs_);
   for (const auto& [name, entry] : names_) {
-    if (entry.output.valid()) result.tensors[name] = b_.TensorName(entry.output);
+    const Output& output = entry.initializer != nullptr ? initializers_.at(entry.initializer).constant : entry.output;
+    if (output.valid()) result.tensors[name] = b_.TensorName(output);
   }
   result.variables = std::move(variables_);
   MR_ASSIGN_OR_RETURN(result.graph, std::move(b_).Build());

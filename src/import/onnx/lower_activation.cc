@@ -22,6 +22,7 @@ Output Clamp(const Output& x, double low, double high) {
 absl::Status Relu(NodeContext& c) {
   return Simple(c, [](NodeContext&, const Output& x) {
     if (IsFloating(x.dtype())) return ops::Relu(x);
+    if (IsInteger(x.dtype()) && Lowest(x.dtype()) == 0) return ops::Identity(x);
     return ops::Cast(ops::Binary("Maximum", AsWide(x), 0), x.dtype());
   });
 }
@@ -130,8 +131,16 @@ absl::Status Shrink(NodeContext& c) {
 
 absl::Status PRelu(NodeContext& c) {
   MR_RETURN_IF_ERROR(c.ExpectInputs(2, 2));
-  const Output x = c.in(0), slope = c.in(1);
-  if (!x.valid()) return absl::OkStatus();
+  const Output x = c.in(0);
+  Output slope = c.in(1);
+  if (!x.valid() || !slope.valid()) return absl::OkStatus();
+  constexpr int64_t kFromTheEndOpset = 7;
+  if (c.opset() < kFromTheEndOpset && slope.rank() == 1 && slope.dim(0) > 1 && x.rank() > 2) {
+    // Before, one for every channel.
+    IntList channels(x.rank() - 1, 1);
+    channels[0] = slope.dim(0);
+    slope = ops::Reshape(slope, channels);
+  }
   const Output y = ops::Select(ops::Binary("Less", x, 0), x * slope, x);
   if (y.valid() && y.shape() != x.shape()) {
     return c.Error(absl::StrCat("slope ", slope.type().ToString(), " does not broadcast to ", x.type().ToString()));
@@ -144,7 +153,8 @@ absl::Status Clip(NodeContext& c) {
   MR_RETURN_IF_ERROR(c.ExpectInputs(1, 3));
   const Output x = c.in(0);
   if (!x.valid()) return absl::OkStatus();
-  const bool wide = AsWide(x).dtype() != x.dtype() && !IsFloating(x.dtype());
+  // Numbers of 64 bits without a sign would turn negative in a wider type, and need none.
+  const bool wide = AsWide(x).dtype() != x.dtype() && !IsFloating(x.dtype()) && x.dtype() != DataType::kUint64;
   Output y = wide ? AsWide(x) : x;
   const auto bound = [&](int i, const char* attribute, const char* op) -> absl::Status {
     if (c.has(i)) {

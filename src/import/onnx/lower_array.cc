@@ -29,7 +29,9 @@ absl::Status Concat(NodeContext& c) {
     values.push_back(c.in(i));
   }
   if (!values[0].valid()) return absl::OkStatus();
-  MR_ASSIGN_OR_RETURN(const int64_t axis, c.Axis(c.Int("axis", 0), values[0].rank()));
+  constexpr int64_t kRequiredAxisOpset = 4;
+  if (c.opset() >= kRequiredAxisOpset && c.Attribute("axis") == nullptr) return c.Error("axis is missing");
+  MR_ASSIGN_OR_RETURN(const int64_t axis, c.Axis(c.Int("axis", 1), values[0].rank()));
   c.Set(0, ops::Concat(values, axis));
   return absl::OkStatus();
 }

@@ -66,7 +66,8 @@ Output Both(const Output& x, const Output& y) {
 
 // Which keys a query may see by their places, [queries, keys] or [batch, 1, queries, keys]; not valid: all of them.
 absl::StatusOr<Output> SeenByPlace(NodeContext& c, const Heads& h, int64_t past) {
-  const int64_t left = c.Int("left_window_size", -1), right = c.Int("right_window_size", -1);
+  constexpr int64_t kFar = int64_t{1} << 52;  // and exact as a double
+  const int64_t left = std::min(c.Int("left_window_size", -1), kFar), right = std::min(c.Int("right_window_size", -1), kFar);
   const bool causal = c.Int("is_causal", 0) != 0;
   const int64_t queries = h.query.dim(2), keys = h.keys.dim(2);
   Output filled, offset = c.b.SharedConst(Tensor::Scalar<int64_t>(past));  // how many keys come before the first query's
@@ -78,17 +79,17 @@ absl::StatusOr<Output> SeenByPlace(NodeContext& c, const Heads& h, int64_t past)
     filled = ops::Reshape(filled, {h.query.dim(0), 1, 1, 1});
     offset = filled - static_cast<double>(queries);
   }
-  Tensor distances(DataType::kInt64, Shape({queries, keys})), places(DataType::kInt64, Shape({1, keys}));
-  for (int64_t i = 0; i < queries * keys; ++i) distances.mutable_as<int64_t>()[i] = i % keys - i / keys;
-  for (int64_t j = 0; j < keys; ++j) places.mutable_as<int64_t>()[j] = j;
-  Output seen;
-  if (causal || left >= 0 || right >= 0) {
-    const Output ahead = c.b.SharedConst(std::move(distances)) - offset;  // how far a key lies behind the query's own place
-    if (causal) seen = Both(seen, ops::Binary("LessEqual", ahead, 0));
-    if (left >= 0) seen = Both(seen, ops::Binary("GreaterEqual", ahead, -static_cast<double>(left)));
-    if (right >= 0) seen = Both(seen, ops::Binary("LessEqual", ahead, static_cast<double>(right)));
+  const bool by_distance = causal || left >= 0 || right >= 0;
+  if (!by_distance && !filled.valid()) return Output();
+  const auto range = [&c](int64_t count) { return ops::Cast(ops::Range(c.b.Int(0), c.b.Int(count), c.b.Int(1)), DataType::kInt64); };
+  Output seen, places = range(keys);
+  if (by_distance) {
+    const Output own = ops::Reshape(range(queries), {queries, 1}) + offset;  // places of the queries among the keys
+    if (causal) seen = Both(seen, ops::Binary("LessEqual", places, own));
+    if (left >= 0) seen = Both(seen, ops::Binary("GreaterEqual", places, own - static_cast<double>(left)));
+    if (right >= 0) seen = Both(seen, ops::Binary("LessEqual", places, own + static_cast<double>(right)));
   }
-  if (filled.valid()) seen = Both(seen, ops::Binary("Less", c.b.SharedConst(std::move(places)), filled));
+  if (filled.valid()) seen = Both(seen, ops::Binary("Less", places, filled));
   return seen;
 }
 
@@ -263,7 +264,12 @@ absl::Status TensorScatter(NodeContext& c) {
   Output positions = c.b.SharedConst(std::move(steps));
   if (c.has(2)) positions = ops::Reshape(ops::Cast(c.in(2), DataType::kInt64), {batch, 1}) + positions;
   if (mode == "circular") positions = ops::Binary("FloorMod", positions, static_cast<double>(places));
+  Output outside;  // a place of another sample's: becomes one that the kernels refuse
+  if (mode == "linear" && c.has(2)) {
+    outside = c.b.Op("LogicalOr", {ops::Binary("Less", positions, 0), ops::Binary("GreaterEqual", positions, static_cast<double>(places))});
+  }
   positions = c.b.SharedConst(std::move(starts)) + positions;
+  if (outside.valid()) positions = ops::Select(outside, c.b.Scalar(DataType::kInt64, static_cast<double>(batch * places)), positions);
   const Output present = c.b.Op("TensorScatterUpdate", {rows(from), ops::Reshape(positions, {batch * written, 1}), rows(by)},
                                 {{"T", cache.dtype()}, {"Tindices", DataType::kInt64}});
   IntList back(order.size());

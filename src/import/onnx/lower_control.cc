@@ -40,6 +40,7 @@ absl::Status Loop(NodeContext& c) {
   if (c.has(1)) {
     MR_ASSIGN_OR_RETURN(going, c.ConstantInts(1));
   }
+  if (!c.has(0) && !c.has(1)) return c.Unsupported("a loop without an end");
   if (count.size() != 1 || going.size() != 1) return c.Error("count or condition is not one element");
   std::vector<ModelValue> values;
   for (int i = 0; i < states; ++i) values.push_back(c.any(i + 2));
@@ -50,17 +51,19 @@ absl::Status Loop(NodeContext& c) {
                                       ValueOf(c.b.SharedConst(Tensor::Scalar<bool>(true)))};
     inputs.insert(inputs.end(), values.begin(), values.end());
     MR_ASSIGN_OR_RETURN(const std::vector<ModelValue> outputs, c.source().Lower(body->g(), inputs));
-    if (!outputs[0].tensor.valid()) return c.b.status();
-    const absl::StatusOr<Tensor> next = c.source().Known(outputs[0].tensor);
-    if (!next.ok() || next->num_elements() != 1) return c.Unsupported("a loop that ends by what it computes");
-    going[0] = next->IntAt(0);
+    // A loop without a condition goes by the count alone, whatever the body says.
+    if (c.has(1)) {
+      if (!outputs[0].tensor.valid()) return c.b.status();
+      const absl::StatusOr<Tensor> next = c.source().Known(outputs[0].tensor);
+      if (!next.ok() || next->num_elements() != 1) return c.Unsupported("a loop that ends by what it computes");
+      going[0] = next->IntAt(0);
+    }
     std::copy(outputs.begin() + 1, outputs.begin() + 1 + states, values.begin());
     for (int i = 0; i < scans; ++i) scanned[i].push_back(outputs[1 + states + i].tensor);
   }
   for (int i = 0; i < states; ++i) c.Set(i, values[i]);
   for (int i = 0; i < scans && states + i < c.num_outputs(); ++i) {
-    if (scanned[i].empty()) return c.Unsupported("a loop of no steps that collects values");
-    c.Set(states + i, ops::Pack(scanned[i], 0));
+    c.Set(states + i, scanned[i].empty() ? NoValue("a loop of no steps that collects values") : ValueOf(ops::Pack(scanned[i], 0)));
   }
   return absl::OkStatus();
 }
@@ -106,7 +109,10 @@ absl::Status Scan(NodeContext& c) {
   }
   for (int i = 0; i < states; ++i) c.Set(i, values[i]);
   for (int i = 0; i < scans && states + i < c.num_outputs(); ++i) {
-    if (scanned[i].empty()) return c.Unsupported("a scan of no steps");
+    if (scanned[i].empty()) {
+      c.Set(states + i, NoValue("a scan of no steps"));
+      continue;
+    }
     if (out_reverse[i] != 0) std::reverse(scanned[i].begin(), scanned[i].end());
     MR_ASSIGN_OR_RETURN(const int64_t axis, c.Axis(out_axes[i], scanned[i][0].rank() + 1));
     c.Set(states + i, ops::Pack(scanned[i], axis));

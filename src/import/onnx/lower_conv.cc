@@ -81,10 +81,9 @@ void AddDimension(SpatialWindow& window, SpatialPads& pads) {
   pads.after.insert(pads.after.begin(), 0);
 }
 
-absl::Status Conv(NodeContext& c) {
-  MR_RETURN_IF_ERROR(c.ExpectInputs(2, 3));
-  Output x = c.in(0), weights = c.in(1);
-  if (!x.valid() || !weights.valid()) return absl::OkStatus();
+}  // namespace
+
+absl::StatusOr<Output> Convolution(const NodeContext& c, Output x, Output weights) {
   MR_RETURN_IF_ERROR(ExpectConv(c, x, weights));
   const IntList dims = Dims(x), weight_dims = Dims(weights);
   const IntList spatial(dims.begin() + 2, dims.end());
@@ -101,9 +100,18 @@ absl::Status Conv(NodeContext& c) {
     weights = WithHeight(weights);
     AddDimension(window, pads);
   }
+  if (!x.valid() || !weights.valid()) return x;
+  const Output y = Convolve(x, Filter(weights), window, pads);
+  return line ? ops::Squeeze(y, {2}) : y;
+}
+
+namespace {
+
+absl::Status Conv(NodeContext& c) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(2, 3));
+  const Output x = c.in(0), weights = c.in(1);
   if (!x.valid() || !weights.valid()) return absl::OkStatus();
-  Output y = Convolve(x, Filter(weights), window, pads);
-  if (line) y = ops::Squeeze(y, {2});
+  MR_ASSIGN_OR_RETURN(const Output y, Convolution(c, x, weights));
   c.Set(0, c.has(2) ? AddBias(y, c.in(2)) : y);
   return absl::OkStatus();
 }

@@ -73,6 +73,10 @@ absl::Status RoiAlign(NodeContext& c) {
     return c.Error(absl::StrCat("input ", x.type().ToString(), ", regions ", rois.type().ToString(), ", mode '", mode,
                                 "'"));
   }
+  constexpr int64_t kMost = 1 << 24;
+  if (Product({height, grid, width, grid}) > kMost) {
+    return c.Error(absl::StrCat("regions of ", height, " x ", width, " values by ", grid, " x ", grid, " samples are absurd"));
+  }
   const IntList d = Dims(x);
   const int64_t regions = rois.dim(0);
   const Output scaled = rois * static_cast<double>(c.Float("spatial_scale", 1)) - (half_pixel ? 0.5 : 0.0);

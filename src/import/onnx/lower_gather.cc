@@ -50,12 +50,35 @@ Output RangeOf(GraphBuilder& b, int64_t count) {
   return ops::Cast(ops::Range(b.Int(0), b.Int(count), b.Int(1)), DataType::kInt64);
 }
 
+// Where indices counted from the front lie outside a dimension; not valid() where they are known and none does. A position in
+// the flattened data would be somebody else's.
+absl::StatusOr<Output> Outside(const NodeContext& c, const Output& indices, int64_t size) {
+  const Tensor* value = indices.valid() ? c.b.ConstantValue(indices) : nullptr;
+  for (int64_t i = 0; value != nullptr && i < value->num_elements(); ++i) {
+    const int64_t index = value->IntAt(i);
+    if (index < 0 || index >= size) {
+      return c.Error(absl::StrCat("an index of ", index < 0 ? index - size : index, " along a dimension of ", size));
+    }
+  }
+  if (value != nullptr) return Output();
+  return c.b.Op("LogicalOr", {ops::Binary("Less", indices, 0), ops::Binary("GreaterEqual", indices, static_cast<double>(size))})
+      .output(0);
+}
+
+// Positions among `count`, one that the kernels refuse where an index lies outside.
+Output RefusedOutside(const Output& positions, const Output& outside, int64_t count) {
+  if (!outside.valid()) return positions;
+  return ops::Select(outside, positions.builder()->Scalar(DataType::kInt64, static_cast<double>(count)), positions);
+}
+
 // Positions in the flattened data [dims] of elements that lie at `indices` along `axis` and at their own place along the
 // other axes.
-Output FlatPositions(const Output& indices, const IntList& dims, int64_t axis) {
+absl::StatusOr<Output> FlatPositions(const NodeContext& c, const Output& indices, const IntList& dims, int64_t axis) {
   GraphBuilder& b = *indices.builder();
   const IntList strides = Strides(dims);
-  Output flat = ops::Binary("Mul", FromFront(indices, dims[axis]), static_cast<double>(strides[axis]));
+  const Output places = FromFront(indices, dims[axis]);
+  MR_ASSIGN_OR_RETURN(const Output outside, Outside(c, places, dims[axis]));
+  Output flat = ops::Binary("Mul", places, static_cast<double>(strides[axis]));
   for (size_t i = 0; i < dims.size(); ++i) {
     if (static_cast<int64_t>(i) == axis || indices.dim(static_cast<int>(i)) <= 1) continue;
     IntList shape(dims.size(), 1);
@@ -63,15 +86,22 @@ Output FlatPositions(const Output& indices, const IntList& dims, int64_t axis) {
     const Output place = ops::Binary("Mul", RangeOf(b, shape[i]), static_cast<double>(strides[i]));
     flat = ops::Add(flat, ops::Reshape(place, shape));
   }
-  return flat;
+  return RefusedOutside(flat, outside, Product(dims));
 }
 
-absl::Status ExpectSameRank(const NodeContext& c, const Output& x, const Output& indices) {
+// One rank, and indices for no more elements than there are along the other axes.
+absl::StatusOr<int64_t> ElementsAxis(const NodeContext& c, const Output& x, const Output& indices) {
   if (x.rank() != indices.rank() || x.rank() == 0) {
     return c.Error(absl::StrCat("data ", x.type().ToString(), " and indices ", indices.type().ToString(),
                                 ": expected the same rank, at least 1"));
   }
-  return absl::OkStatus();
+  MR_ASSIGN_OR_RETURN(const int64_t axis, c.Axis(c.Int("axis", 0), x.rank()));
+  for (int i = 0; i < x.rank(); ++i) {
+    if (i == axis || indices.dim(i) <= x.dim(i)) continue;
+    return c.Error(absl::StrCat("data ", x.type().ToString(), " has fewer elements than indices ", indices.type().ToString(),
+                                " along axis ", i));
+  }
+  return axis;
 }
 
 absl::Status GatherElements(NodeContext& c) {
@@ -79,20 +109,27 @@ absl::Status GatherElements(NodeContext& c) {
   const Output x = c.in(0), indices = c.in(1);
   MR_RETURN_IF_ERROR(ExpectIndices(c, indices));
   if (!x.valid() || !indices.valid()) return absl::OkStatus();
-  MR_RETURN_IF_ERROR(ExpectSameRank(c, x, indices));
-  MR_ASSIGN_OR_RETURN(const int64_t axis, c.Axis(c.Int("axis", 0), x.rank()));
-  c.Set(0, ops::Gather(ops::Reshape(x, {-1}), FlatPositions(indices, Dims(x), axis)));
+  MR_ASSIGN_OR_RETURN(const int64_t axis, ElementsAxis(c, x, indices));
+  MR_ASSIGN_OR_RETURN(const Output positions, FlatPositions(c, indices, Dims(x), axis));
+  c.Set(0, ops::Gather(ops::Reshape(x, {-1}), positions));
   return absl::OkStatus();
 }
 
+struct FlatTuples {
+  Output positions, outside;
+};
+
 // Index tuples [..., depth] into the first `depth` dimensions -> positions [...] in the data flattened over them.
-Output FlatTuples(const Output& indices, const IntList& dims) {
+absl::StatusOr<FlatTuples> Flattened(const NodeContext& c, const Output& indices, const IntList& dims) {
   const int64_t depth = indices.dim(-1);
   const IntList strides = Strides(IntList(dims.begin(), dims.begin() + depth));
-  Output flat;
+  FlatTuples flat;
   for (int64_t i = 0; i < depth; ++i) {
-    const Output part = ops::Binary("Mul", FromFront(ops::Index(indices, i, -1), dims[i]), static_cast<double>(strides[i]));
-    flat = i == 0 ? part : ops::Add(flat, part);
+    const Output places = FromFront(ops::Index(indices, i, -1), dims[i]);
+    MR_ASSIGN_OR_RETURN(const Output outside, Outside(c, places, dims[i]));
+    if (outside.valid()) flat.outside = flat.outside.valid() ? c.b.Op("LogicalOr", {flat.outside, outside}).output(0) : outside;
+    const Output part = ops::Binary("Mul", places, static_cast<double>(strides[i]));
+    flat.positions = i == 0 ? part : ops::Add(flat.positions, part);
   }
   return flat;
 }
@@ -120,7 +157,8 @@ absl::Status GatherNd(NodeContext& c) {
                                 " differ in the first ", batch, " dimensions"));
   }
   const IntList indexed(dims.begin() + batch, dims.begin() + batch + depth);
-  Output flat = FlatTuples(indices, indexed);
+  MR_ASSIGN_OR_RETURN(const FlatTuples tuples, Flattened(c, indices, indexed));
+  Output flat = tuples.positions;
   if (batch > 0) {
     IntList shape(flat.rank(), 1);
     std::copy(dims.begin(), dims.begin() + batch, shape.begin());
@@ -129,7 +167,7 @@ absl::Status GatherNd(NodeContext& c) {
   }
   IntList merged = {batches * Product(indexed)};
   merged.insert(merged.end(), dims.begin() + batch + depth, dims.end());
-  c.Set(0, ops::Gather(ops::Reshape(x, merged), flat));
+  c.Set(0, ops::Gather(ops::Reshape(x, merged), RefusedOutside(flat, tuples.outside, merged[0])));
   return absl::OkStatus();
 }
 
@@ -159,14 +197,14 @@ absl::Status ScatterElements(NodeContext& c) {
   const Output x = c.in(0), indices = c.in(1), updates = c.in(2);
   MR_RETURN_IF_ERROR(ExpectIndices(c, indices));
   if (!x.valid() || !indices.valid() || !updates.valid()) return absl::OkStatus();
-  MR_RETURN_IF_ERROR(ExpectSameRank(c, x, indices));
+  MR_ASSIGN_OR_RETURN(const int64_t axis, ElementsAxis(c, x, indices));
   if (updates.shape() != indices.shape() || updates.dtype() != x.dtype()) {
     return c.Error(absl::StrCat("updates are ", updates.type().ToString(), ", expected the indices' shape ",
                                 indices.shape().ToString()));
   }
-  MR_ASSIGN_OR_RETURN(const int64_t axis, c.Axis(c.Int("axis", 0), x.rank()));
-  const Output positions = ops::Reshape(FlatPositions(indices, Dims(x), axis), {-1});
-  MR_ASSIGN_OR_RETURN(const Output flat, Scattered(c, ops::Reshape(x, {-1}), positions, ops::Reshape(updates, {-1})));
+  MR_ASSIGN_OR_RETURN(const Output positions, FlatPositions(c, indices, Dims(x), axis));
+  MR_ASSIGN_OR_RETURN(const Output flat,
+                      Scattered(c, ops::Reshape(x, {-1}), ops::Reshape(positions, {-1}), ops::Reshape(updates, {-1})));
   c.Set(0, ops::Reshape(flat, Dims(x)));
   return absl::OkStatus();
 }
@@ -181,7 +219,8 @@ absl::Status ScatterNd(NodeContext& c) {
   const int64_t depth = indices.dim(-1);
   IntList rows = {Product(IntList(dims.begin(), dims.begin() + depth))};
   rows.insert(rows.end(), dims.begin() + depth, dims.end());
-  const Output positions = ops::Reshape(FlatTuples(indices, dims), {-1});
+  MR_ASSIGN_OR_RETURN(const FlatTuples tuples, Flattened(c, indices, dims));
+  const Output positions = ops::Reshape(RefusedOutside(tuples.positions, tuples.outside, rows[0]), {-1});
   if (!positions.valid()) return absl::OkStatus();
   IntList update_rows = rows;
   update_rows[0] = positions.dim(0);

@@ -36,7 +36,7 @@ absl::StatusOr<LossInputs> ReadLoss(NodeContext& c) {
     counts = ops::Binary("NotEqual", loss.classes, static_cast<double>(c.Int("ignore_index", 0)));
     loss.classes = ops::Select(counts, loss.classes, ops::ZerosLike(loss.classes));
   }
-  if (c.has(2)) loss.weights = ops::Gather(c.in(2), loss.classes);
+  if (c.has(2)) loss.weights = ops::Gather(c.state(2), loss.classes);  // weights of classes do not train
   if (counts.valid()) {
     const Output mask = ops::Cast(counts, scores.dtype());
     loss.weights = loss.weights.valid() ? loss.weights * mask : mask;
@@ -63,9 +63,10 @@ absl::Status SetLoss(NodeContext& c, const LossInputs& inputs, Output rows) {
 // -values[row, class of the row].
 Output Picked(const LossInputs& inputs, const Output& values) {
   GraphBuilder& b = *values.builder();
-  const Output starts = ops::Cast(ops::Range(b.Int(0), b.Int(values.dim(0)), b.Int(1)), DataType::kInt64);
-  const Output places = ops::Binary("Mul", starts, static_cast<double>(values.dim(1))) + inputs.classes;
-  return -ops::Gather(ops::Reshape(values, {-1}), places);
+  const Output rows = ops::Cast(ops::Range(b.Int(0), b.Int(values.dim(0)), b.Int(1)), DataType::kInt64);
+  // Pairs, not places in all the rows: a class out of range is no other row's.
+  const Output places = ops::Pack({{rows, inputs.classes}}, 1);
+  return -b.Op("GatherNd", {values, places}, {{"Tparams", values.dtype()}, {"Tindices", DataType::kInt64}}).output(0);
 }
 
 absl::Status NegativeLogLikelihood(NodeContext& c) {

@@ -1,16 +1,33 @@
 // Elementwise ops and matrix products.
 #include <algorithm>
+#include <map>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "onnx/lowering.h"
 
 namespace millrace::onnx {
 namespace {
 
+// Computed in a wider type. Numbers of 64 bits have none, those without a sign would turn negative.
 bool IsNarrowInteger(DataType dtype) {
   return dtype == DataType::kUint8 || dtype == DataType::kInt8 || dtype == DataType::kUint16 ||
-         dtype == DataType::kInt16 || dtype == DataType::kUint32 || dtype == DataType::kUint64;
+         dtype == DataType::kInt16 || dtype == DataType::kUint32;
+}
+
+// Before opset 7 the second operand's dimensions lie at those of the first from `axis` on, where `broadcast` is set.
+absl::StatusOr<Output> Aligned(const NodeContext& c, const Output& x, const Output& y) {
+  constexpr int64_t kFromTheEndOpset = 7;
+  const bool laid = c.opset() < kFromTheEndOpset && c.Int("broadcast", 0) != 0 && c.Attribute("axis") != nullptr;
+  if (!laid || !x.valid() || !y.valid()) return y;
+  MR_ASSIGN_OR_RETURN(const int64_t axis, c.Axis(c.Int("axis", 0), x.rank()));
+  if (axis + y.rank() > x.rank()) {
+    return c.Error(absl::StrCat("inputs are ", x.type().ToString(), " and ", y.type().ToString(), ", axis is ", axis));
+  }
+  IntList dims = Dims(y);
+  dims.resize(x.rank() - axis, 1);
+  return ops::Reshape(y, dims);
 }
 
 // One TensorFlow op of attribute T.
@@ -45,7 +62,8 @@ absl::Status ExpectSameType(NodeContext& c, const Output& x, const Output& y) {
 
 absl::Status Arithmetic(NodeContext& c, const char* op) {
   MR_RETURN_IF_ERROR(c.ExpectInputs(2, 2));
-  const Output x = c.in(0), y = c.in(1);
+  const Output x = c.in(0);
+  MR_ASSIGN_OR_RETURN(const Output y, Aligned(c, x, c.in(1)));
   MR_RETURN_IF_ERROR(ExpectSameType(c, x, y));
   c.Set(0, BinaryIn(op, x, y));
   return absl::OkStatus();
@@ -61,7 +79,8 @@ absl::Status Div(NodeContext& c) {
 
 absl::Status Logical(NodeContext& c, const char* op) {
   MR_RETURN_IF_ERROR(c.ExpectInputs(2, 2));
-  c.Set(0, c.b.Op(op, {c.in(0), c.in(1)}));
+  MR_ASSIGN_OR_RETURN(const Output y, Aligned(c, c.in(0), c.in(1)));
+  c.Set(0, c.b.Op(op, {c.in(0), y}));
   return absl::OkStatus();
 }
 absl::Status And(NodeContext& c) { return Logical(c, "LogicalAnd"); }
@@ -75,18 +94,11 @@ absl::Status Not(NodeContext& c) {
 
 absl::Status Compare(NodeContext& c, const char* op) {
   MR_RETURN_IF_ERROR(c.ExpectInputs(2, 2));
-  Output x = c.in(0), y = c.in(1);
+  const Output x = c.in(0);
+  MR_ASSIGN_OR_RETURN(const Output y, Aligned(c, x, c.in(1)));
   MR_RETURN_IF_ERROR(ExpectSameType(c, x, y));
-  // Unsigned 64-bit numbers compare like signed ones whose first bit is turned.
-  if (x.dtype() == DataType::kUint64 && std::string_view(op) != "Equal") {
-    const Output bias = c.b.SharedConst(Tensor::Scalar<int64_t>(INT64_MIN));
-    x = ops::Binary("Add", ops::Cast(x, DataType::kInt64), bias);
-    y = ops::Binary("Add", ops::Cast(y, DataType::kInt64), bias);
-  } else if (IsNarrowInteger(x.dtype())) {
-    x = AsWide(x);
-    y = AsWide(y);
-  }
-  c.Set(0, ops::Binary(op, x, y));
+  const bool narrow = IsNarrowInteger(x.dtype());
+  c.Set(0, narrow ? ops::Binary(op, AsWide(x), AsWide(y)) : ops::Binary(op, x, y));
   return absl::OkStatus();
 }
 absl::Status Equal(NodeContext& c) { return Compare(c, "Equal"); }
@@ -124,14 +136,15 @@ absl::Status BitShift(NodeContext& c) {
 
 absl::Status Pow(NodeContext& c) {
   MR_RETURN_IF_ERROR(c.ExpectInputs(2, 2));
-  const Output x = c.in(0), y = c.in(1);
+  const Output x = c.in(0);
+  MR_ASSIGN_OR_RETURN(const Output y, Aligned(c, x, c.in(1)));
   if (x.dtype() == y.dtype() && !IsNarrowInteger(x.dtype())) {
     c.Set(0, ops::Pow(x, y));
     return absl::OkStatus();
   }
-  // Mixed types: in floating point, wide enough for 32-bit integers, then back to the base's type.
-  const bool floats = IsFloating(x.dtype()) || IsFloating(y.dtype());
-  const DataType compute = floats && x.dtype() == DataType::kFloat ? DataType::kFloat : DataType::kDouble;
+  // Integers in the widest, where they wrap as the base's type does; mixed types in floating point, then back to the base's type.
+  const bool whole = IsInteger(x.dtype()) && IsInteger(y.dtype());
+  const DataType compute = whole ? DataType::kInt64 : x.dtype() == DataType::kFloat ? DataType::kFloat : DataType::kDouble;
   c.Set(0, ops::Cast(ops::Pow(ops::Cast(x, compute), ops::Cast(y, compute)), x.dtype()));
   return absl::OkStatus();
 }
@@ -202,6 +215,8 @@ Output Promoted(const Output& x, bool front) {
   return ops::Reshape(x, front ? IntList{1, x.dim(0)} : IntList{x.dim(0), 1});
 }
 
+}  // namespace
+
 Output MatrixProduct(const Output& a, const Output& b) {
   const DataType dtype = a.dtype();
   const bool compute_wide = !IsFloating(dtype) && dtype != DataType::kInt32 && dtype != DataType::kInt64;
@@ -228,6 +243,8 @@ Output MatrixProduct(const Output& a, const Output& b) {
   return ops::Cast(product, dtype);
 }
 
+namespace {
+
 absl::Status MatMul(NodeContext& c) {
   MR_RETURN_IF_ERROR(c.ExpectInputs(2, 2));
   const Output a = c.in(0), b = c.in(1);
@@ -249,11 +266,12 @@ absl::Status Gemm(NodeContext& c) {
   MR_RETURN_IF_ERROR(c.ExpectInputs(2, 3));
   const Output a = c.in(0), b = c.in(1);
   const float alpha = c.Float("alpha", 1), beta = c.Float("beta", 1);
-  Output y = ops::MatMul(a, b, {c.Int("transA", 0) != 0, c.Int("transB", 0) != 0});
+  const auto wide = [&a](const Output& x) { return IsFloating(a.dtype()) ? x : AsWide(x); };
+  Output y = ops::MatMul(wide(a), wide(b), {c.Int("transA", 0) != 0, c.Int("transB", 0) != 0});
   if (!y.valid()) return absl::OkStatus();
   if (alpha != 1) y = y * alpha;
   if (c.has(2)) {
-    Output bias = c.in(2);
+    Output bias = wide(c.in(2));
     if (beta != 1) bias = bias * beta;
     const Shape product = y.shape();
     y = bias.rank() == 1 && bias.dim(0) == product.dim(1) ? ops::BiasAdd(y, bias) : ops::Add(y, bias);
@@ -262,8 +280,50 @@ absl::Status Gemm(NodeContext& c) {
                                   product.ToString()));
     }
   }
-  c.Set(0, y);
+  c.Set(0, ops::Cast(y, a.dtype()));
   return absl::OkStatus();
+}
+
+struct LabelledDim {
+  size_t at;  // of the label in its term
+  int64_t axis, size;
+};
+
+// Of an input by the labels of its term, those behind an ellipsis from the end. Empty when there are more labels than dimensions.
+std::vector<LabelledDim> LabelledDims(const Output& x, const std::string& term) {
+  const size_t dots = term.find("...");
+  const int64_t labels = static_cast<int64_t>(dots == std::string::npos ? term.size() : term.size() - 3);
+  std::vector<LabelledDim> dims;
+  for (size_t at = 0; x.valid() && labels <= x.rank() && at < term.size(); ++at) {
+    if (term[at] == '.') continue;
+    const int64_t axis = static_cast<int64_t>(at) + (at < dots ? 0 : x.rank() - static_cast<int64_t>(term.size()));
+    dims.push_back({at, axis, x.dim(static_cast<int>(axis))});
+  }
+  return dims;
+}
+
+// NumPy repeats a dimension of 1 where its label is longer elsewhere: without that dimension the sum is the same.
+void DropRepeated(std::vector<Output>& inputs, std::string& equation) {
+  const size_t arrow = equation.find("->");
+  std::vector<std::string> terms = absl::StrSplit(equation.substr(0, arrow), ',');
+  if (terms.size() != inputs.size()) return;
+  std::map<char, int64_t> sizes;
+  for (size_t i = 0; i < terms.size(); ++i) {
+    for (const LabelledDim& d : LabelledDims(inputs[i], terms[i])) sizes[terms[i][d.at]] = std::max(sizes[terms[i][d.at]], d.size);
+  }
+  for (size_t i = 0; i < terms.size(); ++i) {
+    IntList repeated;
+    std::string rest = terms[i];
+    const std::vector<LabelledDim> dims = LabelledDims(inputs[i], terms[i]);
+    for (auto d = dims.rbegin(); d != dims.rend(); ++d) {
+      if (d->size != 1 || sizes[terms[i][d->at]] == 1) continue;
+      repeated.push_back(d->axis);
+      rest.erase(d->at, 1);
+    }
+    if (!repeated.empty()) inputs[i] = ops::Squeeze(inputs[i], repeated);
+    terms[i] = rest;
+  }
+  equation = absl::StrCat(absl::StrJoin(terms, ","), equation.substr(arrow));
 }
 
 absl::Status Einsum(NodeContext& c) {
@@ -283,6 +343,7 @@ absl::Status Einsum(NodeContext& c) {
     if (!c.has(i)) return c.Error(absl::StrCat("input ", i, " is missing"));
     inputs.push_back(c.in(i));
   }
+  DropRepeated(inputs, equation);
   if (inputs.size() <= 2) {
     c.Set(0, ops::Einsum(inputs, equation));
     return absl::OkStatus();

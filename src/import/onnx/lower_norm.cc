@@ -69,12 +69,19 @@ BatchNormOutputs FusedBatchNorm(const BatchNorm& n) {
   return out;
 }
 
+// By an attribute, the other way round before opset 7; between, results that come of training alone say it.
+bool Trains(const NodeContext& c) {
+  constexpr int64_t kByOutputsOpset = 7, kByModeOpset = 14;
+  if (c.opset() < kByOutputsOpset) return c.Int("is_test", 0) == 0;
+  return c.opset() < kByModeOpset ? c.wants(1) : c.Int("training_mode", 0) != 0;
+}
+
 absl::Status BatchNormalization(NodeContext& c) {
   MR_RETURN_IF_ERROR(c.ExpectInputs(5, 5));
   const Output x = c.in(0);
   if (!x.valid()) return absl::OkStatus();
   if (x.rank() < 2) return c.Error(absl::StrCat("input is ", x.type().ToString(), ", expected channels in dimension 1"));
-  BatchNorm n{x, c.in(1), c.in(2), c.state(3), c.state(4), c.Float("epsilon", 1e-5f), c.Int("training_mode", 0) != 0};
+  BatchNorm n{x, c.in(1), c.in(2), c.state(3), c.state(4), c.Float("epsilon", 1e-5f), Trains(c)};
   for (const Output& values : {n.scale, n.offset, n.mean, n.variance}) {
     if (!values.valid()) return absl::OkStatus();
     if (values.shape() != Shape({x.dim(1)})) {
@@ -97,6 +104,8 @@ absl::Status BatchNormalization(NodeContext& c) {
   const Output variance = n.variance * momentum + ops::Cast(out.variance, n.mean.dtype()) * (1 - momentum);
   c.Set(1, mean);
   c.Set(2, variance);
+  c.Set(3, out.mean);
+  c.Set(4, out.variance);
   if (!c.source().training()) return absl::OkStatus();
   for (const auto& [input, value] : {std::pair(3, mean), std::pair(4, variance)}) {
     const Variable* variable = c.source().FindVariable(c.node().input(input));

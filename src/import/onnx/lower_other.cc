@@ -1,6 +1,7 @@
 // Operators of ONNX's other domains (optimizers of the training preview, classic machine learning), and those whose
 // results are as long as the values say.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -143,15 +144,16 @@ struct Slices {
   int64_t outer, rows, inner;
 
   int64_t At(int64_t row, int64_t i) const { return (i / inner * rows + row) * inner + i % inner; }
-  // Less than 0, 0 or more, as the first difference says.
+  // Less than 0, 0 or more, as the first difference says. NaN comes behind all numbers.
   int Compare(int64_t a, int64_t b) const {
     for (int64_t i = 0; i < outer * inner; ++i) {
       if (IsFloating(x.dtype())) {
         const double p = x.DoubleAt(At(a, i)), q = x.DoubleAt(At(b, i));
-        if (p != q) return p < q ? -1 : 1;
+        if (p < q || (!std::isnan(p) && std::isnan(q))) return -1;
+        if (p > q || (std::isnan(p) && !std::isnan(q))) return 1;
       } else {
         const int64_t p = x.IntAt(At(a, i)), q = x.IntAt(At(b, i));
-        if (p != q) return p < q ? -1 : 1;
+        if (p != q) return (x.dtype() == DataType::kUint64 ? static_cast<uint64_t>(p) < static_cast<uint64_t>(q) : p < q) ? -1 : 1;
       }
     }
     return 0;

@@ -65,7 +65,9 @@ absl::StatusOr<std::vector<AxisPads>> ReadPads(NodeContext& c, const Output& x) 
   for (size_t i = 0; i < axes.size(); ++i) {
     pads.push_back({axes[i], list[i], list[axes.size() + i]});
     constexpr int64_t kMost = 1 << 24;
-    if (std::abs(pads.back().before) > kMost || std::abs(pads.back().after) > kMost) return c.Error("pads are absurd");
+    for (int64_t pad : {pads.back().before, pads.back().after}) {
+      if (pad < -kMost || pad > kMost) return c.Error("pads are absurd");
+    }
   }
   return pads;
 }

@@ -9,9 +9,10 @@ namespace {
 
 // A value of a block of block_size numbers along `axis`, for each of them.
 absl::StatusOr<Output> OverBlocks(const NodeContext& c, const Output& values, const Output& x, int64_t axis) {
-  const int64_t size = c.Int("block_size", 0);
   IntList blocks = Dims(x);
-  if (size > 0 && size <= std::max<int64_t>(blocks[axis], 1)) blocks[axis] = (blocks[axis] + size - 1) / size;
+  // The one block of a short dimension ends with it.
+  const int64_t size = std::min(c.Int("block_size", 0), std::max<int64_t>(blocks[axis], 1));
+  blocks[axis] = (blocks[axis] + size - 1) / size;
   if (blocks != Dims(values)) {
     return c.Error(absl::StrCat("input ", x.type().ToString(), ", scale or zero point ", values.type().ToString(), " of blocks of ", size));
   }
@@ -58,7 +59,7 @@ absl::Status QuantizeLinear(NodeContext& c) {
   const Output x = c.in(0);
   if (!x.valid()) return absl::OkStatus();
   const int64_t axis = c.Int("axis", 1);
-  MR_ASSIGN_OR_RETURN(const Output scale, AlongAxis(c, c.in(1), x, axis));
+  MR_ASSIGN_OR_RETURN(const Output scale, AlongAxis(c, c.state(1), x, axis));
   MR_ASSIGN_OR_RETURN(DataType dtype, OutputType(c, DataType::kUint8));
   Output y = ops::Unary("Round", ops::Div(ops::Cast(x, DataType::kFloat), ops::Cast(scale, DataType::kFloat)));
   if (c.has(2)) {
@@ -77,9 +78,9 @@ absl::Status DequantizeLinear(NodeContext& c) {
   const Output x = c.in(0);
   if (!x.valid()) return absl::OkStatus();
   const int64_t axis = c.Int("axis", 1);
-  MR_ASSIGN_OR_RETURN(const DataType result, OutputType(c, c.in(1).dtype()));
+  MR_ASSIGN_OR_RETURN(const DataType result, OutputType(c, c.state(1).dtype()));
   if (!IsFloating(result)) return c.Error(absl::StrCat("numbers of type ", std::string(DataTypeName(result))));
-  MR_ASSIGN_OR_RETURN(const Output scale, AlongAxis(c, c.in(1), x, axis));
+  MR_ASSIGN_OR_RETURN(const Output scale, AlongAxis(c, c.state(1), x, axis));
   Output y = ops::Cast(x, DataType::kFloat);
   if (c.has(2)) {
     MR_ASSIGN_OR_RETURN(const Output zero, AlongAxis(c, c.in(2), x, axis));
@@ -94,7 +95,8 @@ absl::Status DynamicQuantizeLinear(NodeContext& c) {
   const Output x = c.in(0);
   const Output low = ops::Binary("Minimum", ops::Reduce("Min", x, {}), 0);
   const Output high = ops::Binary("Maximum", ops::Reduce("Max", x, {}), 0);
-  const Output scale = (high - low) / 255.0;
+  // Zeros alone have a step, too.
+  const Output range = high - low, scale = ops::Select(ops::Binary("Equal", range, 0), ops::OnesLike(range), range) / 255.0;
   const Output zero = Saturated(ops::Unary("Round", -low / scale), DataType::kUint8);
   c.Set(0, Saturated(ops::Unary("Round", x / scale) + ops::Cast(zero, DataType::kFloat), DataType::kUint8));
   c.Set(1, scale);
@@ -102,24 +104,32 @@ absl::Status DynamicQuantizeLinear(NodeContext& c) {
   return absl::OkStatus();
 }
 
+// A number, or one for every row of a matrix.
+Output PerRow(const Output& values) { return values.rank() == 1 && values.dim(0) > 1 ? ops::ExpandDims(values, 1) : values; }
+
 // Rows (columns) of a matrix less their zero points, as int32.
 Output Centered(const Output& x, const Output& zero, bool rows) {
   const Output wide = ops::Cast(x, DataType::kInt32);
   if (!zero.valid()) return wide;
-  Output offset = ops::Cast(zero, DataType::kInt32);
-  if (rows && offset.rank() == 1 && offset.dim(0) > 1) offset = ops::ExpandDims(offset, 1);
-  return wide - offset;
+  const Output offset = ops::Cast(zero, DataType::kInt32);
+  return wide - (rows ? PerRow(offset) : offset);
 }
 
-Output Product(const Output& a, const Output& b) {
-  return a.rank() == 2 && b.rank() == 2 ? ops::MatMul(a, b) : ops::BatchMatMul(a, b);
+absl::StatusOr<Output> IntegerProduct(const NodeContext& c, const Output& a, const Output& a_zero, const Output& b, const Output& b_zero) {
+  const Output x = Centered(a, a_zero, true), y = Centered(b, b_zero, false);
+  if (!x.valid() || !y.valid()) return x;
+  if (a.rank() < 1 || b.rank() < 1 || x.shape() != a.shape() || y.shape() != b.shape() || a.dim(-1) != b.dim(b.rank() == 1 ? 0 : -2)) {
+    return c.Error(absl::StrCat("inputs are ", a.type().ToString(), " and ", b.type().ToString(), ", expected matrices and their zero points"));
+  }
+  return MatrixProduct(x, y);
 }
 
 absl::Status MatMulInteger(NodeContext& c) {
   MR_RETURN_IF_ERROR(c.ExpectInputs(2, 4));
   const Output a = c.in(0), b = c.in(1);
-  if (a.rank() < 2 || b.rank() < 2) return c.Error("expected matrices");
-  c.Set(0, Product(Centered(a, c.has(2) ? c.in(2) : Output(), true), Centered(b, c.has(3) ? c.in(3) : Output(), false)));
+  if (!a.valid() || !b.valid()) return absl::OkStatus();
+  MR_ASSIGN_OR_RETURN(const Output y, IntegerProduct(c, a, c.has(2) ? c.in(2) : Output(), b, c.has(3) ? c.in(3) : Output()));
+  c.Set(0, y);
   return absl::OkStatus();
 }
 
@@ -127,40 +137,34 @@ absl::Status QLinearMatMul(NodeContext& c) {
   MR_RETURN_IF_ERROR(c.ExpectInputs(8, 8));
   const Output a = c.in(0), b = c.in(3);
   if (!a.valid() || !b.valid()) return absl::OkStatus();
-  if (a.rank() < 2 || b.rank() < 2) return c.Error("expected matrices");
-  const Output product = ops::Cast(Product(Centered(a, c.in(2), true), Centered(b, c.in(5), false)), DataType::kFloat);
+  MR_ASSIGN_OR_RETURN(const Output product, IntegerProduct(c, a, c.in(2), b, c.in(5)));
+  if (!product.valid()) return absl::OkStatus();
   const auto number = [&](int i) { return ops::Cast(c.in(i), DataType::kFloat); };
-  const Output scale = number(1) * number(4) / number(6);
-  c.Set(0, Saturated(ops::Unary("Round", product * scale) + number(7), c.in(7).dtype()));
+  // Of rows for the first factor and the result, of columns for the second.
+  const auto of_rows = [&](int i) { return PerRow(number(i)); };
+  const Output scale = of_rows(1) * number(4) / of_rows(6);
+  const Output y = ops::Unary("Round", ops::Cast(product, DataType::kFloat) * scale) + of_rows(7);
+  if (y.valid() && y.shape() != product.shape()) {
+    return c.Error(absl::StrCat("the product is ", product.type().ToString(), ", with its scales and zero point ", y.type().ToString()));
+  }
+  c.Set(0, Saturated(y, c.in(7).dtype()));
   return absl::OkStatus();
 }
 
-// Convolutions of 8-bit numbers are exact in floating point while sums stay below 2^24; longer ones are refused.
-absl::StatusOr<Output> IntegerConv(NodeContext& c, const Output& x, const Output& x_zero, const Output& weights,
+// A number, or one for every output channel, before `trailing` dimensions.
+Output PerOutput(const Output& values, int trailing) {
+  IntList shape(std::max(trailing, 0) + 1, 1);
+  shape[0] = -1;
+  return ops::Reshape(values, values.shape().num_elements() == 1 ? IntList{} : shape);
+}
+
+// In double, where sums are exact up to 2^53, whatever the algorithm.
+absl::StatusOr<Output> IntegerConv(const NodeContext& c, const Output& x, const Output& x_zero, const Output& weights,
                                    const Output& weights_zero) {
-  if (x.rank() != 4 || weights.rank() != 4) return c.Unsupported("an integer convolution that is not of images");
-  const IntList dims = Dims(x), weight_dims = Dims(weights);
-  constexpr int64_t kMostTaps = (1 << 24) / (1 << 16);
-  if (weight_dims[1] * weight_dims[2] * weight_dims[3] > kMostTaps) return c.Unsupported("an integer convolution that long");
-  MR_ASSIGN_OR_RETURN(const SpatialWindow window, ReadWindow(c, {weight_dims[2], weight_dims[3]}));
-  MR_ASSIGN_OR_RETURN(const SpatialPads pads, ReadPads(c, {dims[2], dims[3]}, window));
-  const int64_t groups = c.Int("group", 1);
-  if (groups < 1 || weight_dims[1] * groups != dims[1] || weight_dims[0] % groups != 0) {
-    return c.Error(absl::StrCat("input ", x.type().ToString(), ", weights ", weights.type().ToString(), ", ", groups, " groups"));
-  }
-  Output offset = weights_zero.valid() ? ops::Cast(weights_zero, DataType::kFloat) : Output();
-  if (offset.valid() && offset.rank() == 1 && offset.dim(0) > 1) offset = ops::Reshape(offset, {offset.dim(0), 1, 1, 1});
-  if (offset.valid() && offset.rank() == 1) offset = ops::Reshape(offset, {});
-  Output wide_x = ops::Cast(x, DataType::kFloat), wide_weights = ops::Cast(weights, DataType::kFloat);
-  if (x_zero.valid()) wide_x = wide_x - ops::Reshape(ops::Cast(x_zero, DataType::kFloat), {});
-  if (offset.valid()) wide_weights = wide_weights - offset;
-  return c.b.Op("Conv2D", {PadSpatial(wide_x, pads, 0), ops::Transpose(wide_weights, {2, 3, 1, 0})},
-                {{"T", DataType::kFloat},
-                 {"strides", IntList{1, 1, window.strides[0], window.strides[1]}},
-                 {"dilations", IntList{1, 1, window.dilations[0], window.dilations[1]}},
-                 {"padding", std::string("VALID")},
-                 {"data_format", std::string("NCHW")}})
-      .output(0);
+  Output wide_x = ops::Cast(x, DataType::kDouble), wide_weights = ops::Cast(weights, DataType::kDouble);
+  if (x_zero.valid()) wide_x = wide_x - ops::Reshape(ops::Cast(x_zero, DataType::kDouble), {});
+  if (weights_zero.valid()) wide_weights = wide_weights - PerOutput(ops::Cast(weights_zero, DataType::kDouble), weights.rank() - 1);
+  return Convolution(c, wide_x, wide_weights);
 }
 
 absl::Status ConvInteger(NodeContext& c) {
@@ -177,11 +181,10 @@ absl::Status QLinearConv(NodeContext& c) {
   const Output x = c.in(0), weights = c.in(3);
   if (!x.valid() || !weights.valid()) return absl::OkStatus();
   MR_ASSIGN_OR_RETURN(Output y, IntegerConv(c, x, c.in(2), weights, c.in(5)));
-  if (c.has(8)) y = y + ops::Reshape(ops::Cast(c.in(8), DataType::kFloat), {-1, 1, 1});
-  Output weight_scale = c.in(4);
-  if (weight_scale.rank() == 1) weight_scale = ops::Reshape(weight_scale, weight_scale.dim(0) > 1 ? IntList{-1, 1, 1} : IntList{});
+  if (!y.valid()) return absl::OkStatus();
+  if (c.has(8)) y = y + PerOutput(ops::Cast(c.in(8), DataType::kDouble), y.rank() - 2);
   const auto number = [&](int i) { return ops::Reshape(ops::Cast(c.in(i), DataType::kFloat), {}); };
-  const Output scaled = y * (number(1) * weight_scale / number(6));
+  const Output scaled = ops::Cast(y, DataType::kFloat) * (number(1) * PerOutput(c.in(4), y.rank() - 2) / number(6));
   c.Set(0, Saturated(ops::Unary("Round", scaled) + number(7), c.in(7).dtype()));
   return absl::OkStatus();
 }

@@ -67,7 +67,8 @@ absl::Status Dropout(NodeContext& c) {
   const Output x = c.in(0);
   if (!x.valid()) return absl::OkStatus();
   double ratio = c.Float("ratio", 0.5f);
-  bool training = false;
+  constexpr int64_t kForInferenceOpset = 7;  // until there is an input that says it
+  bool training = c.opset() < kForInferenceOpset && c.Int("is_test", 0) == 0;
   if (c.has(1)) {
     MR_ASSIGN_OR_RETURN(const std::vector<double> given, c.ConstantFloats(1));
     if (given.size() != 1) return c.Error("ratio is not one number");
@@ -78,14 +79,16 @@ absl::Status Dropout(NodeContext& c) {
     training = given.size() == 1 && given[0] != 0;
   }
   if (!(ratio >= 0 && ratio < 1)) return c.Error(absl::StrCat("ratio is ", ratio, ", expected at least 0 and below 1"));
+  constexpr int64_t kBoolMaskOpset = 10;  // until then it is of the data's type
+  const auto set_mask = [&](Output mask) { c.Set(1, c.opset() < kBoolMaskOpset ? ops::Cast(mask, x.dtype()) : mask); };
   if (!training || ratio == 0) {
     c.Set(0, x);
-    if (c.wants(1)) c.Set(1, ops::Binary("Equal", ops::ZerosLike(x), 0));
+    if (c.wants(1)) set_mask(ops::Binary("Equal", ops::ZerosLike(x), 0));
     return absl::OkStatus();
   }
   const Output mask = ops::Binary("GreaterEqual", ops::Random(c.b, "RandomUniform", x.type()), ratio);
   c.Set(0, x * ops::Cast(mask, x.dtype()) * (1 / (1 - ratio)));
-  c.Set(1, mask);
+  set_mask(mask);
   return absl::OkStatus();
 }
 

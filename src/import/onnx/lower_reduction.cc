@@ -33,9 +33,11 @@ Output Reduced(const char* op, const Output& x, const Reduction& r) {
   return ops::Reduce(op, x, r.axes, r.keep_dims);
 }
 
-// TensorFlow's reductions lack some element types.
+// TensorFlow's reductions lack some element types. Numbers of 64 bits without a sign would turn negative in a wider one.
+bool NeedsWider(DataType dtype) { return !IsFloating(dtype) && dtype != DataType::kInt32 && dtype != DataType::kInt64 && dtype != DataType::kUint64; }
+
 Output ReducedWide(const char* op, const Output& x, const Reduction& r) {
-  if (IsFloating(x.dtype()) || AsWide(x).dtype() == x.dtype()) return Reduced(op, x, r);
+  if (!NeedsWider(x.dtype())) return Reduced(op, x, r);
   return ops::Cast(Reduced(op, AsWide(x), r), x.dtype());
 }
 
@@ -57,7 +59,7 @@ absl::Status ReduceProd(NodeContext& c) {
 // Of nothing the largest is the lowest value of the type, not of the wider one that it is computed in.
 Output ReducedExtreme(const char* op, const char* bound, double limit, const Output& x, const Reduction& r) {
   const bool empty = x.shape().num_elements() == 0;
-  if (!empty || IsFloating(x.dtype()) || AsWide(x).dtype() == x.dtype()) return ReducedWide(op, x, r);
+  if (!empty || !NeedsWider(x.dtype())) return ReducedWide(op, x, r);
   return ops::Cast(ops::Binary(bound, Reduced(op, AsWide(x), r), limit), x.dtype());
 }
 absl::Status ReduceMax(NodeContext& c) {

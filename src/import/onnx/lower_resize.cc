@@ -21,19 +21,20 @@ struct ResizeRule {
 
 struct ResizeAxis {
   int64_t axis = 0, input = 0, output = 0;
-  double scale = 1, roi_begin = 0, roi_end = 1;
+  double scale = 1, wide = 0;  // wide: the length that coordinates are of, before it is made whole
+  double roi_begin = 0, roi_end = 1;
 };
 
 // Where output element `i` lies in the input.
 double Position(const ResizeRule& rule, const ResizeAxis& a, int64_t i) {
-  const double x = static_cast<double>(i), input = static_cast<double>(a.input), wide = a.scale * input;
+  const double x = static_cast<double>(i), input = static_cast<double>(a.input), wide = a.wide;
   if (rule.coordinates == "asymmetric") return x / a.scale;
   if (rule.coordinates == "align_corners") return wide == 1 ? 0 : x * (input - 1) / (wide - 1);
   if (rule.coordinates == "tf_crop_and_resize") {
     const double span = (a.roi_end - a.roi_begin) * (input - 1);
     return a.roi_begin * (input - 1) + (wide == 1 ? span / 2 : x * span / (wide - 1));
   }
-  if (rule.coordinates == "pytorch_half_pixel" && wide == 1) return -0.5;
+  if (rule.coordinates == "pytorch_half_pixel" && wide == 1) return 0;
   const double half_pixel = (x + 0.5) / a.scale - 0.5;
   if (rule.coordinates != "half_pixel_symmetric") return half_pixel;
   return input / 2 * (1 - static_cast<double>(a.output) / wide) + half_pixel;
@@ -157,8 +158,13 @@ absl::Status ReadScales(NodeContext& c, const Output& x, int scales_input, int s
   if (std::max(scales.size(), sizes.size()) != axes.size()) {
     return c.Error(absl::StrCat("expected scales or sizes of ", axes.size(), " axes"));
   }
+  const std::string policy = c.String("keep_aspect_ratio_policy", "stretch");
   for (size_t i = 0; i < axes.size(); ++i) {
     ResizeAxis a{.axis = axes[i], .input = x.dim(static_cast<int>(axes[i]))};
+    if (a.input == 0 && policy == "stretch" && (sizes.empty() || sizes[i] == 0)) {
+      request.axes.push_back(a);  // of nothing comes nothing
+      continue;
+    }
     if (a.input < 1) return c.Error(absl::StrCat("input is ", x.type().ToString(), ", expected elements"));
     const double input = static_cast<double>(a.input);
     a.scale = scales.empty() ? static_cast<double>(sizes[i]) / input : scales[i];
@@ -170,9 +176,10 @@ absl::Status ReadScales(NodeContext& c, const Output& x, int scales_input, int s
     constexpr double kMostTaps = 1024;
     if (c.Int("antialias", 0) != 0 && 4 / a.scale > kMostTaps) return c.Unsupported(absl::StrCat("antialiasing at a scale of ", a.scale));
     a.output = static_cast<int64_t>(output);
+    // Not through the scale: 49 elements times 1/49 are a little less than one.
+    a.wide = scales.empty() ? output : a.scale * input;
     request.axes.push_back(a);
   }
-  const std::string policy = c.String("keep_aspect_ratio_policy", "stretch");
   if (sizes.empty() || policy == "stretch" || request.axes.empty()) return absl::OkStatus();
   const auto smaller = [](const ResizeAxis& a, const ResizeAxis& b) { return a.scale < b.scale; };
   const double scale = policy == "not_larger"
@@ -181,6 +188,7 @@ absl::Status ReadScales(NodeContext& c, const Output& x, int scales_input, int s
   for (ResizeAxis& a : request.axes) {
     a.scale = scale;
     a.output = std::max<int64_t>(1, static_cast<int64_t>(std::floor(static_cast<double>(a.input) * scale + 0.5)));
+    a.wide = static_cast<double>(a.input) * scale;
   }
   return absl::OkStatus();
 }
@@ -189,7 +197,7 @@ absl::Status Emit(NodeContext& c, const Output& x, const ResizeRequest& request)
   Output y = AsWide(x);
   if (!IsFloating(y.dtype()) && request.rule.mode != "nearest") y = ops::Cast(x, DataType::kFloat);
   for (const ResizeAxis& a : request.axes) {
-    const bool same = a.output == a.input && a.scale == 1 && request.rule.coordinates != "tf_crop_and_resize";
+    const bool same = a.input == 0 || (a.output == a.input && a.scale == 1 && request.rule.coordinates != "tf_crop_and_resize");
     if (same || !y.valid()) continue;
     y = ResizeAlong(y, request.rule, a);
   }

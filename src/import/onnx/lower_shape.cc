@@ -20,7 +20,7 @@ absl::Status Constant(NodeContext& c) {
   if (c.node().attribute_size() != 1) return c.Error("expected one attribute with the value");
   const AttributeProto& attribute = c.node().attribute(0);
   if (attribute.name() == "value") {
-    absl::StatusOr<Tensor> value = TensorFromOnnx(attribute.t(), "");
+    absl::StatusOr<Tensor> value = TensorFromOnnx(attribute.t(), c.source().folder());
     if (!value.ok()) return c.Error(absl::StrCat("value ", std::string(value.status().message())));
     c.Set(0, c.b.Const(*std::move(value), "value"));
   } else if (attribute.name() == "value_float") {
@@ -178,7 +178,7 @@ absl::Status ConstantOfShape(NodeContext& c) {
   MR_RETURN_IF_ERROR(ExpectSmall(c, shape));
   Output value = c.b.Scalar(DataType::kFloat, 0);
   if (const AttributeProto* attribute = c.Attribute("value"); attribute != nullptr) {
-    absl::StatusOr<Tensor> tensor = TensorFromOnnx(attribute->t(), "");
+    absl::StatusOr<Tensor> tensor = TensorFromOnnx(attribute->t(), c.source().folder());
     if (!tensor.ok()) return c.Error(absl::StrCat("value ", std::string(tensor.status().message())));
     if (tensor->num_elements() != 1) return c.Error("value is not one element");
     value = c.b.SharedConst(tensor->Reshaped(Shape()));
@@ -202,6 +202,14 @@ absl::Status EyeLike(NodeContext& c) {
   return absl::OkStatus();
 }
 
+// Exact, in differences without a sign: doubles do not tell large integers apart.
+double CountSteps(int64_t start, int64_t limit, int64_t delta) {
+  if (delta == 0 || (delta > 0 ? start >= limit : start <= limit)) return 0;
+  const uint64_t from = static_cast<uint64_t>(start), to = static_cast<uint64_t>(limit), step = static_cast<uint64_t>(delta);
+  const uint64_t way = delta > 0 ? to - from : from - to;
+  return static_cast<double>((way - 1) / (delta > 0 ? step : 0 - step) + 1);
+}
+
 absl::Status Range(NodeContext& c) {
   MR_RETURN_IF_ERROR(c.ExpectInputs(3, 3));
   Tensor values[3];
@@ -212,7 +220,8 @@ absl::Status Range(NodeContext& c) {
     }
   }
   const double start = values[0].DoubleAt(0), limit = values[1].DoubleAt(0), delta = values[2].DoubleAt(0);
-  const double count = std::max(0.0, std::ceil((limit - start) / delta));
+  const double count = IsInteger(values[0].dtype()) ? CountSteps(values[0].IntAt(0), values[1].IntAt(0), values[2].IntAt(0))
+                                                    : std::max(0.0, std::ceil((limit - start) / delta));
   constexpr double kMost = 1 << 28;
   if (delta == 0 || !(count <= kMost)) return c.Error(absl::StrCat("steps of ", delta, " from ", start, " to ", limit));
   const DataType dtype = values[0].dtype();

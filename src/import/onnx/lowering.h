@@ -27,10 +27,12 @@ using Sequence = std::vector<Output>;
 struct ModelValue {
   Output tensor;
   std::shared_ptr<const Sequence> sequence;  // nullptr: a tensor
+  const char* missing = nullptr;  // there is neither: what it would come from, an error once it is used
   bool valid() const { return sequence != nullptr || tensor.valid(); }
 };
-inline ModelValue ValueOf(Output tensor) { return {std::move(tensor), nullptr}; }
-inline ModelValue ValueOf(Sequence tensors) { return {Output(), std::make_shared<const Sequence>(std::move(tensors))}; }
+inline ModelValue ValueOf(Output tensor) { return {std::move(tensor), nullptr, nullptr}; }
+inline ModelValue ValueOf(Sequence tensors) { return {Output(), std::make_shared<const Sequence>(std::move(tensors)), nullptr}; }
+inline ModelValue NoValue(const char* source) { return {Output(), nullptr, source}; }
 
 // Where a node's inputs come from. The importer's side of a lowering.
 class ValueSource {
@@ -52,6 +54,8 @@ class ValueSource {
   // many times, once for every step of a loop.
   virtual absl::StatusOr<std::vector<ModelValue>> Lower(const onnx_proto::GraphProto& graph,
                                                         const std::vector<ModelValue>& inputs) = 0;
+  // Where external data of attributes lies; empty: nowhere.
+  virtual const std::string& folder() const = 0;
   // True when gradients and updates will be added.
   virtual bool training() const = 0;
 };
@@ -158,6 +162,10 @@ DataType TypeFromOnnx(int32_t type);
 Output Vector(GraphBuilder& b, DataType dtype, const std::vector<double>& values, Shape shape);
 // `x` as a type that the op computes in, for types that its kernels do not have; the result is cast back.
 Output AsWide(const Output& x);
+// numpy.matmul, in a wider type where there are no kernels.
+Output MatrixProduct(const Output& a, const Output& b);
+// The convolution of a Conv-like node, without a bias; window, padding and groups are its attributes.
+absl::StatusOr<Output> Convolution(const NodeContext& c, Output x, Output weights);
 // The lowest (highest) value of a type, -inf (inf) of floats.
 double Lowest(DataType dtype);
 double Highest(DataType dtype);
