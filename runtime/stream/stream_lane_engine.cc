@@ -43,12 +43,17 @@ class StreamLaneEngine final : public LaneEngine {
   absl::Status PrepareLane(int32_t l);
   absl::Status PrepareRecording();
   absl::Status CheckCapturable() const;
+  // As of now: of the pool, when another plan has let it grow, page-locking may have been refused since.
+  absl::Status Capturable() const;
+  bool HasGraph() const {
+    return graph_.get() != nullptr && graph_binding_ == program_.binding() && graph_initialized_ == marks_.initialized_at_start();
+  }
 
   absl::Status RunOnStreams();
   absl::StatusOr<bool> PrepareReplay();
   absl::Status CaptureGraph();
   absl::Status Replay();
-  absl::Status Fork();
+  absl::Status Fork();  // all other streams wait for the origin's
   absl::Status Join();
   absl::Status EnqueueAll();
   // The same beside disk lanes.
@@ -60,7 +65,8 @@ class StreamLaneEngine final : public LaneEngine {
   absl::Status EnqueueWaits(const StepRef& step);
   // For those who wait for the first `count` steps of the lane.
   absl::Status RecordReached(int32_t l, int64_t count);
-  absl::Status EnqueueCompute(int32_t l, int64_t step);
+  absl::Status MarkIfBegun(absl::Span<const StepRef> steps, absl::Status launched);
+  absl::Status EnqueueCompute(const StepRef& step);
   absl::Status EnqueueCopy(int32_t l, int64_t step);
   absl::Status EnqueueStep(const StepRef& step);
   // Steps of order_ from `first` on that are one launch, with `first`; 1 where it goes alone.
@@ -110,7 +116,7 @@ class StreamLaneEngine final : public LaneEngine {
   OwnedGraph graph_;
   int64_t graph_binding_ = -1;
   std::vector<bool> graph_initialized_;
-  absl::Status capturable_;
+  absl::Status capturable_;  // as of Prepare, or why a capture has failed
   int64_t warm_binding_ = -1;  // a step has run on streams since this Bind, launching what a graph would
   double busy_seconds_ = 0;    // of compute, measured on the last step that ran on streams
 };
@@ -169,7 +175,6 @@ absl::Status StreamLaneEngine::PrepareRecording() {
 
 absl::Status StreamLaneEngine::CheckCapturable() const {
   if (!staged_.pinned()) return absl::FailedPreconditionError("host memory could not be page-locked");
-  if (!device_.pinning().ok()) return absl::FailedPreconditionError("host memory could not be page-locked");
   if (!disk_.empty()) return absl::FailedPreconditionError("what is on disk comes and goes by the host in every step");
   for (const ProgramLane& lane : program_.lanes()) {
     for (const ComputeOp& op : lane.compute) {
@@ -180,6 +185,11 @@ absl::Status StreamLaneEngine::CheckCapturable() const {
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status StreamLaneEngine::Capturable() const {
+  if (!capturable_.ok() || device_.pinning().ok()) return capturable_;
+  return absl::FailedPreconditionError("host memory could not be page-locked");
 }
 
 absl::Status StreamLaneEngine::AtStep(const StepRef& step, const absl::Status& status) const {
@@ -247,18 +257,30 @@ absl::Status StreamLaneEngine::RecordReached(int32_t l, int64_t count) {
   return lane.driver->Record(reached->second.get(), lane.stream.get());
 }
 
-absl::Status StreamLaneEngine::EnqueueCompute(int32_t l, int64_t step) {
-  const ComputeOp& op = program_.lanes()[l].compute[step];
-  const StreamLane& lane = lanes_[l];
-  const int64_t position = program_.lanes()[l].lane->compute[step].position;
+// One launch of several may have gone before the one that was refused. What a device has written that is lost is lost with it: the value at
+// home is the one from before.
+absl::Status StreamLaneEngine::MarkIfBegun(absl::Span<const StepRef> steps, absl::Status launched) {
+  if (launched.ok() || absl::IsUnavailable(launched)) return launched;
+  for (const StepRef& step : steps) marks_.MarkBegun(step);
+  return launched;
+}
+
+absl::Status StreamLaneEngine::EnqueueCompute(const StepRef& step) {
+  const ComputeOp& op = program_.lanes()[step.lane].compute[step.index];
+  const StreamLane& lane = lanes_[step.lane];
   KernelContext context = op.context;
   context.stream = lane.stream.get();
-  if (op.dynamic == nullptr) return lane.driver->Launch(*op.kernel, context, lane.stream.get(), position);
+  if (op.dynamic == nullptr) {
+    return MarkIfBegun({&step, 1}, WithoutExceptions([&] { return lane.driver->Launch(*op.kernel, context, lane.stream.get(), step.position); }));
+  }
   // The host must know the shapes of what it launches next.
   MR_RETURN_IF_ERROR(lane.driver->Synchronize(lane.stream.get()));
   const auto launch = [&](const Kernel& kernel, const KernelContext& now) -> absl::Status {
-    MR_RETURN_IF_ERROR(lane.driver->Launch(kernel, now, lane.stream.get(), position));
-    return lane.driver->Synchronize(lane.stream.get());
+    const auto run = [&]() -> absl::Status {
+      MR_RETURN_IF_ERROR(lane.driver->Launch(kernel, now, lane.stream.get(), step.position));
+      return lane.driver->Synchronize(lane.stream.get());
+    };
+    return MarkIfBegun({&step, 1}, WithoutExceptions(run));
   };
   return op.dynamic->Run(context, program_.dynamic_shapes(), launch);
 }
@@ -283,7 +305,7 @@ absl::Status StreamLaneEngine::EnqueueStep(const StepRef& step) {
   MR_RETURN_IF_ERROR(EnqueueWaits(step));
   const Span* span = recording() ? &out.steps[step.index] : nullptr;
   if (span != nullptr) MR_RETURN_IF_ERROR(out.Begin(*span));
-  MR_RETURN_IF_ERROR(compute ? WithoutExceptions([&] { return EnqueueCompute(step.lane, step.index); })
+  MR_RETURN_IF_ERROR(compute ? WithoutExceptions([&] { return EnqueueCompute(step); })
                              : EnqueueCopy(step.lane, step.index));
   NoteEnqueued(step);  // whatever is refused behind it
   if (span != nullptr) MR_RETURN_IF_ERROR(out.End(*span));
@@ -336,8 +358,9 @@ absl::Status StreamLaneEngine::BeginWait(int32_t l, int64_t next) {
 // goes before it meanwhile.
 absl::Status StreamLaneEngine::EnqueueAsDiskAllows() {
   while (!disk_.failed()) {
-    for (const StepRef& step : disk_.TakeDone()) NoteEnqueued(step);
     const StepRef* const step = disk_.FindReady();
+    // Behind the look, so that all that the step waited for is noted before it: what it writes is not at home, whoever read it before.
+    for (const StepRef& done : disk_.TakeDone()) NoteEnqueued(done);
     if (step == nullptr) {
       if (enqueued_.size() == order_.size()) return absl::OkStatus();
       disk_.AwaitProgress();
@@ -375,8 +398,8 @@ absl::Status StreamLaneEngine::EnqueueGroup(int64_t first, int64_t count) {
   const int32_t l = order_[first].lane;
   const StreamLane& out = lanes_[l];
   MR_RETURN_IF_ERROR(EnqueueWaits(order_[first]));
-  MR_RETURN_IF_ERROR(WithoutExceptions(
-      [&] { return out.driver->LaunchTogether(group_.members(), out.stream.get(), order_[first].position); }));
+  const auto launch = [&] { return out.driver->LaunchTogether(group_.members(), out.stream.get(), order_[first].position); };
+  MR_RETURN_IF_ERROR(MarkIfBegun(absl::MakeConstSpan(order_).subspan(first, count), WithoutExceptions(launch)));
   for (int64_t i = 0; i < count; ++i) NoteEnqueued(order_[first + i]);
   return RecordReached(l, order_[first + count - 1].index + 1);
 }
@@ -440,17 +463,16 @@ absl::Status StreamLaneEngine::Drain() {
 // Whether this step is replayed, capturing it when that has not been done.
 absl::StatusOr<bool> StreamLaneEngine::PrepareReplay() {
   const GraphCapture mode = device_.graph_capture();
-  if (mode == GraphCapture::kOn && !capturable_.ok()) {
-    return absl::Status(capturable_.code(), absl::StrCat("the step cannot be captured: ", capturable_.message()));
+  const absl::Status capturable = HasGraph() ? absl::OkStatus() : Capturable();
+  if (mode == GraphCapture::kOn && !capturable.ok()) {
+    return absl::Status(capturable.code(), absl::StrCat("the step cannot be captured: ", capturable.message()));
   }
   // The first step after a Bind warms up what kernels and libraries set up when they are first used.
-  if (mode == GraphCapture::kOff || !capturable_.ok() || recording_ || options_.observer != nullptr ||
+  if (mode == GraphCapture::kOff || !capturable.ok() || recording_ || options_.observer != nullptr ||
       warm_binding_ != program_.binding()) {
     return false;
   }
-  if (graph_.get() != nullptr && graph_binding_ == program_.binding() && graph_initialized_ == marks_.initialized_at_start()) {
-    return true;
-  }
+  if (HasGraph()) return true;
   const absl::Status captured = CaptureGraph();
   if (captured.ok()) return true;
   if (mode == GraphCapture::kOn || absl::IsUnavailable(captured)) return captured;
@@ -464,7 +486,10 @@ absl::Status StreamLaneEngine::Replay() {
   MR_RETURN_IF_ERROR(origin.driver->LaunchGraph(graph_.get(), origin.stream.get()));
   enqueued_ = order_;
   for (const StepRef& step : order_) marks_.Mark(step);
-  return absl::OkStatus();
+  // Other devices run their part of it, too, and their streams hold nothing: they wait for its end, so that each device is given up where
+  // that does not come.
+  const bool one_device = std::all_of(lanes_.begin(), lanes_.end(), [&](const StreamLane& lane) { return lane.driver == origin.driver; });
+  return one_device ? absl::OkStatus() : Fork();
 }
 
 absl::Status StreamLaneEngine::RunStep(const StepBindings& bindings, StepStats* stats) {

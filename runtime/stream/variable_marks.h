@@ -23,6 +23,8 @@ class VariableMarks {
   void BeginStep();
   const std::vector<bool>& initialized_at_start() const { return initialized_at_start_; }
 
+  // Its kernel was refused, alone or with others: of several launches those that write may have gone before.
+  void MarkBegun(const StepRef& step);
   // The step has been enqueued: the kernels that follow on the stream see what it writes.
   void Mark(const StepRef& step);
   // Nothing has run.
@@ -41,6 +43,7 @@ class VariableMarks {
  private:
   const Program& program_;
   std::vector<bool> initialized_at_start_, at_home_at_start_;
+  std::vector<StepRef> begun_;  // and not enqueued as a whole
 };
 
 }  // namespace millrace

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -15,12 +16,14 @@
 namespace millrace::testing {
 
 // Of a graph as text, with calls in one order: nothing is planned again on a thread of its own.
-inline absl::StatusOr<std::unique_ptr<Session>> OpenOnFake(const std::string& text, const std::string& cuda_graph, double timeout) {
+inline absl::StatusOr<std::unique_ptr<Session>> OpenOnFake(const std::string& text, const std::string& cuda_graph, double timeout,
+                                                           std::vector<std::string> devices = {}) {
   EXPECT_EQ(setenv("MILLRACE_CUDA_PLUGIN", MILLRACE_CUDA_FAKE, 1), 0);
   auto graph = ParseGraphText(text);
   if (!graph.ok()) return graph.status();
   SessionOptions options;
   options.device = "cuda";
+  options.planning.devices = std::move(devices);
   options.cuda_graph = cuda_graph;
   options.device_timeout_seconds = timeout;
   options.threads = 1;

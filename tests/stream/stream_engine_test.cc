@@ -165,6 +165,45 @@ TEST(StreamGraphTest, HostMemoryThatIsNotPageLockedIsNotCaptured) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("page-locked"));
 }
 
+// A value goes to the pool, at `offset`, and comes back.
+ExecutionPlan ThroughThePool(int64_t offset) {
+  PlanBuilder b(256);
+  b.Feed("x", 4);
+  b.In("x:0", b.FeedRef("x"), 0, 16);
+  b.Compute("y", "Mix", {{0, 4}}, {{64, 4}}, {b.AfterIn()});
+  b.Out("y:0", 64, 16, b.PoolRef(offset), {b.AfterCompute()});
+  b.In("y:0", b.PoolRef(offset), 128, 16, {b.AfterOut()});
+  b.Fetch("y:0", 4);
+  b.Out("y:0", 128, 16, b.FetchRef("y:0"), {b.AfterIn()});
+  return b.Build();
+}
+
+TEST(StreamGraphTest, APoolThatIsNotPageLockedOnceItHasGrownIsNotCaptured) {
+  int64_t growth = -1;  // which page-locking is the larger pool's
+  for (const GraphCapture mode : {GraphCapture::kOff, GraphCapture::kAuto, GraphCapture::kOn}) {
+    EmulatedCounts counts;
+    EmulatedOptions options;
+    options.faults.fail_pinning = growth;
+    options.counts = &counts;
+    StreamRuntime runtime(options, mode);
+    auto small = runtime.Make(ThroughThePool(0)), large = runtime.Make(ThroughThePool(1 << 16));
+    ASSERT_TRUE(small.ok() && large.ok());
+    const auto step = [](Executor& executor) { return executor.RunStep({Tensor::Vector<float>({1, 2, 3, 4})}, nullptr, nullptr); };
+    ASSERT_TRUE(step(**small).ok());
+    growth = counts.pinnings;
+    EXPECT_EQ(step(**large).ok(), mode != GraphCapture::kOn);
+    EXPECT_EQ(runtime.stream_device().pinning().ok(), mode == GraphCapture::kOff);
+    for (int again = 0; again < 3; ++again) {
+      const absl::Status status = step(**small);
+      EXPECT_EQ(status.ok(), mode != GraphCapture::kOn) << status;
+      if (mode == GraphCapture::kOn) {
+        EXPECT_THAT(std::string(status.message()), HasSubstr("the step cannot be captured: host memory could not be page-locked"));
+      }
+    }
+    EXPECT_EQ(counts.captures, 0);
+  }
+}
+
 TEST(StreamGraphTest, NamesOfModesAreRead) {
   EXPECT_EQ(*ParseGraphCapture("auto"), GraphCapture::kAuto);
   EXPECT_EQ(*ParseGraphCapture("on"), GraphCapture::kOn);

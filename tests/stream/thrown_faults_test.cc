@@ -163,27 +163,54 @@ TEST(LaterAllocationTest, ThatIsRefusedLeavesTheSmallerPlanAsItWas) {
   EXPECT_THAT(Values(runtime.variables.Read()->at("v")), ::testing::ElementsAre(8, 16, 24, 32));
 }
 
-// a doubles on the first device, then b on the second.
-ExecutionPlan OnTwoDevices() {
-  PlanBuilder b(256);
-  for (const char* name : {"a", "b"}) {
-    const int32_t v = b.Variable(name, 4, 0);
-    ComputeStep& add = b.Compute(std::string("add_") + name, "AddTo", {{0, 4, name}, {0, 4, name}}, {});
-    add.input_variables = {v, v};
-    add.writes_variables = {v};
-  }
-  ExecutionPlan plan = b.Build();
+void AddDoubling(PlanBuilder& b, const char* name) {
+  const int32_t v = b.Variable(name, 4, 0);
+  ComputeStep& add = b.Compute(std::string("add_") + name, "AddTo", {{0, 4, name}, {0, 4, name}}, {});
+  add.input_variables = {v, v};
+  add.writes_variables = {v};
+}
+
+// The last of two compute steps, and the second variable, are on a second device.
+ExecutionPlan OnTwoDevices(ExecutionPlan plan, const StepWaits& waits) {
   plan.devices.push_back(plan.devices[0]);
   plan.variables[1].device = 1;
   Lane& first = plan.lanes[PlanBuilder::kCompute];
   Lane second;
   second.device = 1;
   second.compute.push_back(first.compute[1]);
-  second.compute[0].waits = {{PlanBuilder::kCompute, 1}};
+  second.compute[0].waits = waits;
   first.compute.pop_back();
   plan.lanes.push_back(second);
   return plan;
 }
+
+// a doubles on the first device, then b on the second.
+ExecutionPlan DoublingOnTwoDevices() {
+  PlanBuilder b(256);
+  for (const char* name : {"a", "b"}) AddDoubling(b, name);
+  return OnTwoDevices(b.Build(), {{PlanBuilder::kCompute, 1}});
+}
+
+struct TwoDevices {
+  TwoDevices(const EmulatedOptions& first, const EmulatedOptions& second, GraphCapture capture)
+      : runtime({}, capture), context(runtime.context()) {
+    context.devices.clear();
+    const auto machine = MakeEmulatedMachine();
+    for (const EmulatedOptions* options : {&first, &second}) {
+      auto driver = MakeEmulatedDriver(SharedTestKernels(), *options, machine);
+      CHECK(driver.ok()) << driver.status();
+      devices.push_back(MakeStreamDevice("emulated", static_cast<int>(devices.size()), *std::move(driver), capture));
+      context.devices.push_back(devices.back().get());
+    }
+  }
+  absl::StatusOr<std::unique_ptr<Executor>> Make(ExecutionPlan plan) const {
+    return Executor::Create(std::make_shared<ExecutionPlan>(std::move(plan)), context, {});
+  }
+
+  StreamRuntime runtime;
+  RuntimeContext context;
+  std::vector<std::unique_ptr<StreamDevice>> devices;
+};
 
 TEST(OneOfSeveralDevicesTest, ThatIsLostIsNamedAndTheOtherKeepsItsValues) {
   for (const int lost : {0, 1}) {
@@ -192,36 +219,49 @@ TEST(OneOfSeveralDevicesTest, ThatIsLostIsNamedAndTheOtherKeepsItsValues) {
       // Of each the variable is loaded; a step is a kernel and what passes faults on. The third is a graph where there are graphs.
       EmulatedOptions options;
       options.faults.lose_device = 5;
-      const auto machine = MakeEmulatedMachine();
-      StreamRuntime runtime({}, capture);
-      std::vector<std::unique_ptr<StreamDevice>> devices;
-      for (int d = 0; d < 2; ++d) {
-        auto driver = MakeEmulatedDriver(SharedTestKernels(), d == lost ? options : EmulatedOptions(), machine);
-        ASSERT_TRUE(driver.ok());
-        devices.push_back(MakeStreamDevice("emulated", d, *std::move(driver), capture));
+      TwoDevices two(lost == 0 ? options : EmulatedOptions(), lost == 1 ? options : EmulatedOptions(), capture);
+      VariableStore& variables = two.runtime.variables;
+      auto executor = two.Make(DoublingOnTwoDevices());
+      ASSERT_TRUE(executor.ok()) << executor.status();
+      for (const char* name : {"a", "b"}) ASSERT_TRUE(variables.Set(name, Tensor::Vector<float>({1, 1, 1, 1})).ok());
+      for (int step = 0; step < 2; ++step) ASSERT_TRUE((*executor)->RunStep({}, nullptr, nullptr).ok());
+      // The other one doubles as often as it is said to have changed: the loss may be seen before that is enqueued.
+      const std::string other = lost == 0 ? "b" : "a";
+      float expected = 4;
+      for (int step = 0; step < 2; ++step) {
+        StepStats stats;
+        EXPECT_TRUE(absl::IsUnavailable((*executor)->RunStep({}, nullptr, &stats)));
+        if (std::count(stats.changed_variables.begin(), stats.changed_variables.end(), other) > 0) expected *= 2;
       }
-      RuntimeContext context = runtime.context();
-      context.devices = {devices[0].get(), devices[1].get()};
-      {
-        auto executor = Executor::Create(std::make_shared<ExecutionPlan>(OnTwoDevices()), context, {});
-        ASSERT_TRUE(executor.ok()) << executor.status();
-        for (const char* name : {"a", "b"}) ASSERT_TRUE(runtime.variables.Set(name, Tensor::Vector<float>({1, 1, 1, 1})).ok());
-        for (int step = 0; step < 2; ++step) ASSERT_TRUE((*executor)->RunStep({}, nullptr, nullptr).ok());
-        // The other one doubles as often as it is said to have changed: the loss may be seen before that is enqueued.
-        const std::string other = lost == 0 ? "b" : "a";
-        float expected = 4;
-        for (int step = 0; step < 2; ++step) {
-          StepStats stats;
-          EXPECT_TRUE(absl::IsUnavailable((*executor)->RunStep({}, nullptr, &stats)));
-          if (std::count(stats.changed_variables.begin(), stats.changed_variables.end(), other) > 0) expected *= 2;
-        }
-        const absl::Status read = runtime.variables.Read().status();
-        EXPECT_THAT(std::string(read.message()), HasSubstr(lost == 0 ? "are lost: a" : "are lost: b"));
-        const auto left = runtime.variables.Read();
-        ASSERT_TRUE(left.ok()) << left.status();
-        ASSERT_EQ(left->size(), 1);
-        EXPECT_EQ(Values(left->at(other)), std::vector<float>(4, expected));
-      }
+      const absl::Status read = variables.Read().status();
+      EXPECT_THAT(std::string(read.message()), HasSubstr(lost == 0 ? "are lost: a" : "are lost: b"));
+      const auto left = variables.Read();
+      ASSERT_TRUE(left.ok()) << left.status();
+      ASSERT_EQ(left->size(), 1);
+      EXPECT_EQ(Values(left->at(other)), std::vector<float>(4, expected));
+    }
+  }
+}
+
+// Of a kernel of several launches, which writes. What follows from a kernel that failed writes nothing.
+TEST(OneOfSeveralDevicesTest, WhoseLaunchIsRefusedNamesWhatItWritesUnlessItFollowsFromAKernelThatFailed) {
+  for (const bool fails : {false, true}) {
+    for (const bool waits : {false, true}) {
+      SCOPED_TRACE(std::string(fails ? "a kernel fails" : "no kernel fails") + (waits ? ", waited for" : ""));
+      PlanBuilder b(256);
+      const int32_t a = b.Variable("a", 4, 0);
+      b.Compute("check", "FailIfNegative", {{0, 4, "a"}}, {{128, 4}}).input_variables = {a};
+      AddDoubling(b, "b");
+      EmulatedOptions options;
+      options.faults.fail_launch = 0;
+      TwoDevices two({}, options, GraphCapture::kOff);
+      auto executor = two.Make(OnTwoDevices(b.Build(), waits ? StepWaits{{PlanBuilder::kCompute, 1}} : StepWaits()));
+      ASSERT_TRUE(executor.ok()) << executor.status();
+      for (const char* name : {"a", "b"}) ASSERT_TRUE(two.runtime.variables.Set(name, Tensor::Vector<float>({fails ? -1.0f : 1.0f, 1, 1, 1})).ok());
+      StepStats stats;
+      const absl::Status status = (*executor)->RunStep({}, nullptr, &stats);
+      EXPECT_THAT(std::string(status.message()), HasSubstr(fails ? "starts with a negative" : "the launch was refused"));
+      EXPECT_EQ(stats.changed_variables, fails && waits ? std::vector<std::string>() : std::vector<std::string>{"b"});
     }
   }
 }
