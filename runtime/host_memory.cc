@@ -16,13 +16,13 @@ void HostMemory::Announce(const MappedRegion& region) const {
   if (listener_ != nullptr && region.data() != nullptr) listener_->Mapped(region.data(), region.size_bytes());
 }
 
-void HostMemory::Withdraw(const MappedRegion& region) const {
-  if (listener_ != nullptr && region.data() != nullptr) listener_->Unmapped(region.data());
+void HostMemory::Withdraw(MappedRegion& region) const {
+  if (listener_ != nullptr && region.data() != nullptr && !listener_->Unmapped(region.data())) region.KeepForever();
 }
 
 void HostMemory::set_listener(HostMemoryListener* listener) {
   Withdraw(pool_);
-  for (const MappedRegion& block : blocks_) Withdraw(block);
+  for (MappedRegion& block : blocks_) Withdraw(block);
   listener_ = listener;
   Announce(pool_);
   for (const MappedRegion& block : blocks_) Announce(block);

@@ -20,7 +20,8 @@ class HostMemoryListener {
   virtual ~HostMemoryListener() = default;
   // [data, data + bytes) is there until Unmapped(data). Memory that cannot be page-locked is used as it is.
   virtual void Mapped(void* data, int64_t bytes) = 0;
-  virtual void Unmapped(void* data) = 0;
+  // False: it must stay mapped until the process ends.
+  virtual bool Unmapped(void* data) = 0;
 };
 
 class HostMemory {
@@ -51,7 +52,7 @@ class HostMemory {
   absl::Status CheckLimit(int64_t wanted_bytes, const std::string& what) const;
 
   void Announce(const MappedRegion& region) const;
-  void Withdraw(const MappedRegion& region) const;
+  void Withdraw(MappedRegion& region) const;
 
   const int64_t limit_bytes_;
   HostMemoryListener* listener_ = nullptr;

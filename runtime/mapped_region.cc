@@ -22,11 +22,12 @@ constexpr int64_t kMaxBytes = int64_t{1} << 46;  // more than any address space 
 MappedRegion& MappedRegion::operator=(MappedRegion&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_bytes_, other.size_bytes_);
+  std::swap(kept_, other.kept_);
   return *this;
 }
 
 MappedRegion::~MappedRegion() {
-  if (data_ != nullptr) munmap(data_, size_bytes_);
+  if (data_ != nullptr && !kept_) munmap(data_, size_bytes_);
 }
 
 absl::StatusOr<MappedRegion> MappedRegion::Create(int64_t bytes, const char* what) {

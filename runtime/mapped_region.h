@@ -22,10 +22,13 @@ class MappedRegion {
 
   char* data() const { return data_; }
   int64_t size_bytes() const { return size_bytes_; }
+  // Nothing else is mapped there before the process ends: a device may use it still.
+  void KeepForever() { kept_ = true; }
 
  private:
   char* data_ = nullptr;
   int64_t size_bytes_ = 0;
+  bool kept_ = false;
 };
 
 // Of [data, data + bytes), or of mappings that go beyond it: how much lies on huge pages now, by the text of /proc/self/smaps.

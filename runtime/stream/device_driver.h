@@ -60,11 +60,15 @@ class DeviceDriver {
   // first call on nowhere else. nullptr: there is none. When this returns no trial is on its way in what was lent before. Not
   // while a step is captured; another thread may be planning.
   virtual void LendForTrials(void* memory, int64_t bytes) = 0;
+  // Kernels that have been made can be launched at once: waits for those that are still being compiled, and asks again for what
+  // memory was short for. Not while a step is captured.
+  virtual absl::Status LoadKernels() { return absl::OkStatus(); }
   // Of device memory, now: libraries load their code when it is first used, and other programs come and go.
   virtual absl::StatusOr<int64_t> FreeBytes() = 0;
   // Page-locks memory of the host that is there already.
   virtual absl::Status PinHost(void* memory, int64_t bytes) = 0;
-  virtual void UnpinHost(void* memory) = 0;
+  // False: the device may use it still, so that it must stay mapped until the process ends.
+  virtual bool UnpinHost(void* memory) = 0;
 
   virtual absl::StatusOr<DeviceStream> CreateStream() = 0;
   virtual void DestroyStream(DeviceStream stream) = 0;

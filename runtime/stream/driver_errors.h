@@ -43,6 +43,16 @@ inline absl::Status NoDeviceCode(const std::string& device, int capability, cons
                                                     "); build with -DMILLRACE_CUDA_ARCHITECTURES=", capability, "-real"));
 }
 
+inline absl::Status DeviceBusy(const std::string& device, const std::string& call) {
+  return absl::FailedPreconditionError(absl::StrCat(device, " is busy (", call, "): another process may have it for itself; ",
+                                                    "run when that has ended, or with --device=cpu"));
+}
+
+inline absl::Status DeviceNotReady(const std::string& device, const std::string& call) {
+  return absl::FailedPreconditionError(absl::StrCat(device, " is not ready yet (", call, "): services of its driver may not have started; ",
+                                                    "run later, or with --device=cpu"));
+}
+
 inline absl::Status OutOfDeviceMemory(const std::string& device, int64_t bytes, int64_t free_bytes,
                                       int64_t total_bytes) {
   return absl::ResourceExhaustedError(absl::StrCat(device, ": cannot allocate ", bytes, " bytes of device memory, ",

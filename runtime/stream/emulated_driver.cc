@@ -140,7 +140,7 @@ class EmulatedDriver final : public DeviceDriver {
     machine_->pinned[memory] = bytes;
     return absl::OkStatus();
   }
-  void UnpinHost(void* memory) override { machine_->pinned.erase(memory); }
+  bool UnpinHost(void* memory) override { return machine_->pinned.erase(memory), true; }
 
   absl::StatusOr<DeviceStream> CreateStream() override {
     MR_RETURN_IF_ERROR(CheckAlive());

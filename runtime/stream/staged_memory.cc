@@ -10,7 +10,7 @@
 namespace millrace {
 
 StagedMemory::~StagedMemory() {
-  if (device_ != nullptr) device_->driver().UnpinHost(region_.data());
+  if (device_ != nullptr && !device_->driver().UnpinHost(region_.data())) region_.KeepForever();
 }
 
 absl::Status StagedMemory::Prepare(const Program& program, StreamDevice& device) {

@@ -46,6 +46,8 @@ class StreamDeviceImpl final : public StreamDevice, private HostMemoryListener {
 
   absl::StatusOr<void*> ReserveArena(int64_t bytes) override {
     if (lends_) driver_->LendForTrials(nullptr, 0);
+    // Those that were refused for want of memory, too: there may be some before all of it is taken.
+    MR_RETURN_IF_ERROR(driver_->LoadKernels());
     if (arena_ != nullptr && bytes <= arena_bytes_) return arena_;
     // Before there are values on the device that only a stream could bring home.
     MR_RETURN_IF_ERROR(EnsureStream());
@@ -72,6 +74,10 @@ class StreamDeviceImpl final : public StreamDevice, private HostMemoryListener {
 
   HostMemoryListener* host_memory_listener() override { return this; }
   absl::StatusOr<std::unique_ptr<LaneEngine>> MakeEngine(const Program& program, const EngineOptions& options) override {
+    // Before the first step, whose time this is not.
+    for (const ProgramLane& lane : program.lanes()) {
+      if (auto* const device = dynamic_cast<StreamDevice*>(lane.device)) MR_RETURN_IF_ERROR(device->driver().LoadKernels());
+    }
     return MakeStreamLaneEngine(program, options, *this);
   }
 
@@ -86,9 +92,7 @@ class StreamDeviceImpl final : public StreamDevice, private HostMemoryListener {
     if (pinning_.ok()) LOG(WARNING) << name_ << ": " << pinned.message();
     pinning_ = pinned;
   }
-  void Unmapped(void* data) override {
-    if (pinned_.erase(data) > 0) driver_->UnpinHost(data);
-  }
+  bool Unmapped(void* data) override { return pinned_.erase(data) == 0 || driver_->UnpinHost(data); }
   void LogPages(const void* data, int64_t bytes) const {
     if (!VLOG_IS_ON(2)) return;  // reading the maps of much memory takes long
     std::ifstream smaps("/proc/self/smaps");

@@ -22,6 +22,15 @@ TEST(CudaErrorsTest, AnEccErrorAndALaunchFailureLoseTheDeviceAndSayHow) {
   }
 }
 
+TEST(CudaErrorsTest, ADeviceThatCannotBeHadYetIsNotLost) {
+  const absl::Status busy = CudaStatus(cudaErrorDevicesUnavailable, "gpu", "cudaSetDevice");
+  EXPECT_EQ(busy.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(busy.message()), HasSubstr("gpu is busy (cudaSetDevice: cudaErrorDevicesUnavailable"));
+  const absl::Status early = CudaStatus(cudaErrorSystemNotReady, "gpu", "cudaSetDevice");
+  EXPECT_EQ(early.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(early.message()), HasSubstr("gpu is not ready yet (cudaSetDevice: cudaErrorSystemNotReady"));
+}
+
 TEST(CudaErrorsTest, MemoryThatIsNotThereIsExhaustionAndABadCallIsOurs) {
   EXPECT_EQ(CudaStatus(cudaErrorMemoryAllocation, "gpu", "cudaMalloc").code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(CudaStatus(cudaErrorInvalidConfiguration, "gpu", "a launch").code(), absl::StatusCode::kInternal);

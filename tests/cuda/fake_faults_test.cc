@@ -393,6 +393,64 @@ TEST_F(FakeFaultsTest, ADeviceThatHangsIsGivenUpBeforeCopiesThatAreNotPageLocked
   }
 }
 
+// Random numbers have state in host memory, loaded and stored by each of their nodes.
+class FakeStateTest : public FakeFaultsTest {
+ protected:
+  static constexpr char kPageable[] = "pin@0+";
+  static constexpr int kDraws = 3;
+
+  static absl::StatusOr<std::unique_ptr<Session>> OpenDraws(double timeout) {
+    Throw(kPageable);
+    std::string text = "dims = Const() {dtype=int32, value=int32[1]{8}}\n";
+    for (int i = 0; i < kDraws; ++i) {
+      absl::StrAppend(&text, "draw", i, " = RandomUniform(dims) {T=int32, dtype=float, seed=", i + 1, ", seed2=5}\n");
+      absl::StrAppend(&text, "n", i, " = Sin(draw", i, ") {T=float}\n");
+    }
+    return OpenOnFake(text, "auto", timeout);
+  }
+  static absl::Status Draw(Session& session) {
+    std::vector<Tensor> out;
+    std::vector<std::string> fetches;
+    for (int i = 0; i < kDraws; ++i) fetches.push_back(absl::StrCat("n", i));
+    return session.Run({}, fetches, {}, &out);
+  }
+  // What a first step asks for.
+  static int64_t CountOfDraws(const char* kind) {
+    const auto session = OpenDraws(1800);
+    EXPECT_TRUE(session.ok()) << session.status();
+    Throw(kPageable);
+    EXPECT_TRUE(session.ok() && Draw(**session).ok());
+    return Count(kind);
+  }
+};
+
+TEST_F(FakeStateTest, ThatIsNotPageLockedIsNotCopiedBeforeTheStreamIsIdle) {
+  const int64_t places = CountOfDraws("operation");
+  EXPECT_GE(places, 2 * kDraws);
+  for (int64_t n = 0; n < places; ++n) {
+    SCOPED_TRACE(n);
+    const auto session = OpenDraws(0.002);
+    ASSERT_TRUE(session.ok()) << session.status();
+    Throw(absl::StrCat(kPageable, ",hang@", n));
+    const absl::Status status = Draw(**session);
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("did not answer for "));
+  }
+}
+
+TEST_F(FakeStateTest, ThatIsNotPageLockedIsNotStoredBehindALaunchThatWasRefused) {
+  const int64_t launches = CountOfDraws("launch");
+  EXPECT_GE(launches, 2 * kDraws);
+  for (int64_t n = 0; n < launches; ++n) {
+    SCOPED_TRACE(n);
+    const auto session = OpenDraws(1800);
+    ASSERT_TRUE(session.ok()) << session.status();
+    Throw(absl::StrCat(kPageable, ",launch@", n));
+    const absl::Status status = Draw(**session);
+    EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("node '"), HasSubstr("cudaErrorLaunchOutOfResources")));
+  }
+}
+
 TEST_F(FakeFaultsTest, WhatWasGivenUpIsNotWaitedForAgain) {
   Throw("");
   constexpr double kTimeout = 0.2;
@@ -477,8 +535,11 @@ TEST_F(FakeFaultsTest, WhatAGraphsHostFunctionsReadGoesWithTheGraph) {
 }
 
 // The fake refuses code that is compiled at run time, as a driver that is older than the compiler does.
-TEST_F(FakeFaultsTest, AFusedKernelThatCannotBeLoadedIsNotCompiledAgainAndTheOneThatReadsStepsRuns) {
-  auto graph = ParseGraphText(R"(
+class FakeFusedTest : public FakeFaultsTest {
+ protected:
+  // Two groups of one text, for two shapes.
+  static absl::StatusOr<std::unique_ptr<Session>> OpenFused() {
+    auto graph = ParseGraphText(R"(
 x = Placeholder() {dtype=float, shape=shape[2,3]}
 a = Square(x) {T=float}
 b = Tanh(a) {T=float}
@@ -486,20 +547,44 @@ y = MatMul(b, b) {T=float, transpose_a=true, transpose_b=false}
 c = Square(y) {T=float}
 d = Tanh(c) {T=float}
 )");
-  ASSERT_TRUE(graph.ok()) << graph.status();
-  SessionOptions options;
-  options.device = "cuda";
-  options.threads = 1;
-  options.planning.fuse = true;
-  const auto session = Session::Create(*std::move(graph), options);
+    if (!graph.ok()) return graph.status();
+    SessionOptions options;
+    options.device = "cuda";
+    options.threads = 1;
+    options.planning.fuse = true;
+    options.replan.mode = ReplanOptions::Mode::kOff;
+    return Session::Create(*std::move(graph), options);
+  }
+  static absl::Status RunFused(Session& session) {
+    std::vector<Tensor> out;
+    return session.Run({{"x", Tensor::Vector<float>({1, 2, 3, 4, 5, 6}).Reshaped(Shape({2, 3}))}}, {"d"}, {}, &out);
+  }
+};
+
+TEST_F(FakeFusedTest, AFusedKernelThatCannotBeLoadedIsNotCompiledAgainAndTheOneThatReadsStepsRuns) {
+  const auto session = OpenFused();
   ASSERT_TRUE(session.ok()) << session.status();
   Throw("");
-  std::vector<Tensor> out;
-  const Tensor x = Tensor::Vector<float>({1, 2, 3, 4, 5, 6}).Reshaped(Shape({2, 3}));
-  const absl::Status status = (*session)->Run({{"x", x}}, {"d"}, {}, &out);
-  ASSERT_TRUE(status.ok()) << status;
-  if (Count("library") == 0) GTEST_SKIP() << "there is no compiler";
-  EXPECT_EQ(Count("library"), 1) << "two groups of one text, for two shapes";
+  for (int step = 0; step < 3; ++step) {
+    const absl::Status status = RunFused(**session);
+    ASSERT_TRUE(status.ok()) << status;
+    if (Count("library") == 0) GTEST_SKIP() << "there is no compiler";
+    EXPECT_EQ(Count("library"), 1) << "two groups of one text, for two shapes";
+  }
+}
+
+TEST_F(FakeFusedTest, AFusedKernelThatMemoryIsShortForIsAskedForAgainBeforeAStepIsCaptured) {
+  const auto session = OpenFused();
+  ASSERT_TRUE(session.ok()) << session.status();
+  Throw("code=2");  // cudaErrorMemoryAllocation
+  int64_t before = 0;
+  for (int step = 0; step < 2; ++step) {
+    const absl::Status status = RunFused(**session);
+    ASSERT_TRUE(status.ok()) << status;
+    if (Count("library") == 0) GTEST_SKIP() << "there is no compiler";
+    EXPECT_GT(Count("library"), before);
+    before = Count("library");
+  }
 }
 
 }  // namespace

@@ -73,37 +73,63 @@ TEST_F(FakeRunAheadTest, ADeviceThatHangsIsGivenUpByWhoHasMoreForItThanItTakes) 
 }
 
 // A recurrent layer is a product and a launch for every step of time.
-TEST_F(FakeRunAheadTest, ANodeOfManyLaunchesIsNoFurtherAhead) {
-  constexpr int64_t kSteps = 1200;
-  const auto open = [](double timeout) {
-    return OpenOnFake(absl::StrCat("x = Placeholder() {dtype=float, shape=shape[", kSteps, ", 1, 1]}\n", R"(
+class FakeLayerTest : public FakeRunAheadTest {
+ protected:
+  static constexpr int64_t kTimes = 1200;
+  static constexpr float kLast = 0.5f / (1 - 0.25f);
+
+  static absl::StatusOr<std::unique_ptr<Session>> OpenLayer(double timeout) {
+    return OpenOnFake(absl::StrCat("x = Placeholder() {dtype=float, shape=shape[", kTimes, ", 1, 1]}\n", R"(
 h = Const() {dtype=float, value=float[1, 1, 1]{0}}
 weights = Const() {dtype=float, value=float[4]{0.5, 0.25, 0, 0}}
 y = CudnnRNN(x, h, h, weights) {T=float, rnn_mode="rnn_relu", input_mode="linear_input", direction="unidirectional", is_training=false}
 )"), "off", timeout);
-  };
-  Tensor ones(DataType::kFloat, Shape({kSteps, 1, 1}));
-  for (float& one : ones.mutable_as<float>()) one = 1;
-  const auto step = [&](Session& session, std::vector<Tensor>* out) { return session.Run({{"x", ones}}, {"y"}, {}, out); };
+  }
+  static absl::Status RunLayer(Session& session, std::vector<Tensor>* out = nullptr) {
+    Tensor ones(DataType::kFloat, Shape({kTimes, 1, 1}));
+    for (float& one : ones.mutable_as<float>()) one = 1;
+    return session.Run({{"x", ones}}, {"y"}, {}, out);
+  }
+};
+
+TEST_F(FakeLayerTest, ANodeOfManyLaunchesIsNoFurtherAhead) {
   Throw("");
   {
-    const auto session = open(1800);
+    const auto session = OpenLayer(1800);
     ASSERT_TRUE(session.ok()) << session.status();
     std::vector<Tensor> out;
-    const absl::Status status = step(**session, &out);
+    const absl::Status status = RunLayer(**session, &out);
     ASSERT_TRUE(status.ok()) << status;
     EXPECT_LE(Count("ahead"), kMostAhead);
-    EXPECT_GT(Count("launch"), kSteps);
-    EXPECT_FLOAT_EQ(out[0].as<float>()[kSteps - 1], 0.5f / (1 - 0.25f));
+    EXPECT_GT(Count("launch"), kTimes);
+    EXPECT_FLOAT_EQ(out[0].as<float>()[kTimes - 1], kLast);
   }
   for (const int64_t n : {5, 200, 900}) {
     SCOPED_TRACE(n);
     Throw("");
-    const auto other = open(0.002);
+    const auto other = OpenLayer(0.002);
     ASSERT_TRUE(other.ok()) << other.status();
     Throw(absl::StrCat("hang@", n));
-    EXPECT_TRUE(absl::IsUnavailable(step(**other, nullptr)));
+    EXPECT_TRUE(absl::IsUnavailable(RunLayer(**other)));
     EXPECT_LE(Count("ahead"), kMostAhead);
+  }
+}
+
+// Whether the device has come to a mark is asked between the launches of the node, and the answer that it has not is an error to CUDA.
+TEST_F(FakeLayerTest, ALaunchThatIsRefusedAmongManyIsAnErrorOfItsNode) {
+  Throw("");
+  const auto session = OpenLayer(1800);
+  ASSERT_TRUE(session.ok()) << session.status();
+  for (const int64_t n : {0, 10, 20, 300, 700, 1100}) {
+    SCOPED_TRACE(n);
+    Throw(absl::StrCat("launch@", n));
+    const absl::Status status = RunLayer(**session);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << status;
+    EXPECT_THAT(std::string(status.message()), ::testing::AllOf(::testing::HasSubstr("node 'y'"), ::testing::HasSubstr("cudaErrorLaunchOutOfResources")));
+    std::vector<Tensor> out;
+    const absl::Status next = RunLayer(**session, &out);
+    ASSERT_TRUE(next.ok()) << next;
+    EXPECT_FLOAT_EQ(out[0].as<float>()[kTimes - 1], kLast);
   }
 }
 

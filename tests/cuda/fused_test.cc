@@ -2,10 +2,14 @@
 // bits of the ops one by one; the device's compiler takes the text of every op and type without a word.
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -300,6 +304,31 @@ TEST(RunTimeCompilerTest, TextsAreCompiledOnceAndSideBySide) {
   EXPECT_EQ(&first->get(), &again->get());
   EXPECT_THAT(elsewhere->get()->code, ::testing::HasSubstr(".target sm_80"));
   for (const Compilation& other : others) EXPECT_TRUE(other.get().ok()) << other.get().status();
+}
+
+TEST(RunTimeCompilerTest, ManyTextsTakeAsManyThreadsAsThereAreCoresAndThoseThatNobodyHoldsNoTime) {
+  const auto text = [](int i) { return absl::StrCat("__global__ void Held", i, "() {}"); };
+  const auto threads = [] { return std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator()); };
+  const auto seconds = [](const auto& call) {
+    const auto start = std::chrono::steady_clock::now();
+    call();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  const auto first = StartCompiling(text(0), "sm_90");  // sanitizers have a thread of their own from then on
+  if (absl::IsUnimplemented(first.status())) GTEST_SKIP() << first.status().message();
+  ASSERT_TRUE(first->get().ok()) << first->get().status();
+  const double one = seconds([&] { CompileAtRunTime(text(0), "sm_90").IgnoreError(); });
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency())), texts = 64 * cores;
+  const auto before = threads();
+  std::vector<Compilation> held;
+  for (int i = 1; i <= texts; ++i) held.push_back(*StartCompiling(text(i), "sm_90"));
+  EXPECT_LE(threads(), before + cores);
+  const double rest = seconds([&] {
+    held.clear();
+    WaitForCompilersThatNobodyNeeds();
+  });
+  EXPECT_LT(rest, (cores + 8) * one) << "those that are begun are waited for; one after another all of them would take " << texts * one << " s";
+  EXPECT_TRUE(StartCompiling(text(texts), "sm_90")->get().ok()) << "it was not begun before";
 }
 
 TEST(RunTimeCompilerTest, SaysWhatIsWrongWithAText) {

@@ -1,6 +1,8 @@
 // The plugin as a program finds it: absent, of another build, without a device.
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
+#include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,6 +21,18 @@ TEST(PluginLoaderTest, APluginThatIsNotThereIsNotFound) {
   const absl::Status status = LoadPlugin("/nonexistent/libmillrace_cuda.so").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(status.message()), HasSubstr("/nonexistent/libmillrace_cuda.so: no such file"));
+}
+
+TEST(PluginLoaderTest, APathThatCannotBeLookedAtIsNotFoundAndSaysWhy) {
+  const std::string loop = ::testing::TempDir() + "/loop.so";
+  std::filesystem::remove(loop);
+  std::filesystem::create_symlink(loop, loop);
+  for (const std::string& path : {"/" + std::string(300, 'a'), loop}) {
+    const absl::Status status = LoadPlugin(path).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(path + ": " + (path == loop ? "Too many levels of symbolic links" : "File name too long")));
+  }
+  std::filesystem::remove(loop);
 }
 
 TEST(PluginLoaderTest, AFileThatIsNoLibraryIsNotFoundAndSaysWhy) {

@@ -1,4 +1,5 @@
 // Memory of the runtime: what is asked for, what is resident, and that steps ask for nothing.
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -38,6 +39,33 @@ TEST(MappedRegionTest, IsAlignedAndNotResidentBeforeItIsTouched) {
 TEST(MappedRegionTest, AbsurdSizesAreRefused) {
   for (int64_t bytes : {int64_t{-1}, int64_t{1} << 62}) {
     EXPECT_EQ(MappedRegion::Create(bytes, "a test").status().code(), absl::StatusCode::kResourceExhausted);
+  }
+}
+
+TEST(HostMemoryTest, WhatADeviceMayUseStillStaysMapped) {
+  struct Device : HostMemoryListener {
+    void Mapped(void* data, int64_t) override { mapped.push_back(data); }
+    bool Unmapped(void*) override { return !uses; }
+    std::vector<void*> mapped;
+    bool uses = false;
+  };
+  const auto is_mapped = [](void* data) {
+    unsigned char resident = 0;
+    return mincore(data, 1, &resident) == 0;
+  };
+  for (const bool uses : {false, true}) {
+    Device device;
+    {
+      HostMemory memory;
+      memory.set_listener(&device);
+      ASSERT_TRUE(memory.AllocateHome(40 * kMiB, "w").ok());
+      ASSERT_TRUE(memory.ReservePool(8 * kMiB, 0).ok());
+      device.uses = uses;
+      ASSERT_TRUE(memory.ReservePool(16 * kMiB, 0).ok());
+    }
+    ASSERT_EQ(device.mapped.size(), 3);
+    if (!uses) continue;  // others may have the addresses now
+    for (void* data : device.mapped) EXPECT_TRUE(is_mapped(data));
   }
 }
 

@@ -30,7 +30,7 @@ struct DriverOptions {
 };
 
 // Grows by one with every change of the types that cross: this table, DeviceDriver, Kernel, OpInstance, Tensor.
-inline constexpr int32_t kPluginVersion = 9;
+inline constexpr int32_t kPluginVersion = 10;
 inline constexpr char kPluginSymbol[] = "millrace_cuda_plugin_v1";
 
 struct PluginTable {

@@ -48,8 +48,9 @@ absl::StatusOr<const PluginTable*> LoadPlugin(const std::string& path) {
   std::vector<std::string> tried;
   for (const std::string& candidate : Candidates(path)) {
     // A path that is not there is said in fewer words than the loader uses.
-    if (candidate.find('/') != std::string::npos && !std::filesystem::exists(candidate)) {
-      tried.push_back(absl::StrCat(candidate, ": no such file"));
+    std::error_code error;
+    if (candidate.find('/') != std::string::npos && !std::filesystem::exists(candidate, error)) {
+      tried.push_back(absl::StrCat(candidate, ": ", error ? error.message() : "no such file"));
       continue;
     }
     void* library = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -34,7 +34,7 @@ const std::map<std::string, cudaError_t>& Losses() {
   return *losses;
 }
 const std::map<std::string, int>& Settings() {
-  static const auto* const settings = new std::map<std::string, int>{{"driver", 0}, {"devices", 0}, {"init", 0}, {"capability", 0}};
+  static const auto* const settings = new std::map<std::string, int>{{"driver", 0}, {"devices", 0}, {"init", 0}, {"capability", 0}, {"code", 0}};
   return *settings;
 }
 
@@ -51,6 +51,7 @@ State& Current() {
   return *state;
 }
 int64_t objects = 0;
+int64_t process = 0;
 
 // "ecc@17" or "driver=12040" into `state`.
 bool ReadFault(const std::string& text, State& state) {
@@ -132,6 +133,16 @@ void CountMost(const char* kind, int64_t count) {
   most = std::max(most, count);
 }
 
+void CountStray(int device) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  Current().counts["stray"] += device != CurrentDevice() ? 1 : 0;
+}
+
+int64_t Process() {
+  const std::lock_guard<std::mutex> lock(mutex);
+  return process;
+}
+
 void CountObject(int change) {
   const std::lock_guard<std::mutex> lock(mutex);
   objects += change;
@@ -157,6 +168,7 @@ extern "C" __attribute__((visibility("default"))) const char* millrace_fake_faul
   {
     const std::lock_guard<std::mutex> lock(mutex);
     Current() = state;
+    ++process;
   }
   cudaGetLastError();  // of the device that is back
   return nullptr;

@@ -10,6 +10,7 @@
 //   devices=0       how many there are, four otherwise
 //   init=3          asking for their number is this error
 //   capability=80   of the device; the code in the library is for 9.0
+//   code=2          code that is compiled at run time is refused with this error, 801 (not supported) otherwise
 //   KIND@2          the third call of this kind is refused, once; KIND@2+: and all behind it
 //   ecc@17          the eighteenth operation that a stream or a graph runs is an uncorrectable error of memory
 //   crash@17        it is a kernel that fails
@@ -19,7 +20,8 @@
 // Kinds are alloc (of device memory), hostalloc, pin, stream, event, instantiate (of a graph), graph (its launch), launch (of a
 // kernel or a host function), copy and library (code that is loaded). After ecc, crash and lost every call that reaches the
 // device returns that error, and what streams and graphs have left to do is dropped. "call" and "operation" can be counted, too;
-// "bytes" are the most of device memory that allocations have had at once, "ahead" the most operations that a stream had before it.
+// "bytes" are the most of device memory that allocations have had at once, "ahead" the most operations that a stream had before it,
+// "stray" the calls on an event, a graph or memory by a thread that has another device set: where CUDA takes them it makes a context there.
 #ifndef MILLRACE_RUNTIME_DEVICES_CUDA_FAKE_FAULTS_H_
 #define MILLRACE_RUNTIME_DEVICES_CUDA_FAKE_FAULTS_H_
 
@@ -46,6 +48,10 @@ int Setting(const char* name, int otherwise);
 int64_t Count(const char* kind);
 // The count of `kind` is at least so much.
 void CountMost(const char* kind, int64_t count);
+// A call on what is of `device`.
+void CountStray(int device);
+// Another one after each millrace_fake_fault.
+int64_t Process();
 // User objects that are there: +1, -1.
 void CountObject(int change);
 

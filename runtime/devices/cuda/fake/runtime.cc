@@ -17,6 +17,7 @@ namespace {
 using millrace::cuda::fake::Block;
 using millrace::cuda::fake::Count;
 using millrace::cuda::fake::CountMost;
+using millrace::cuda::fake::CountStray;
 using millrace::cuda::fake::CurrentDevice;
 using millrace::cuda::fake::DeviceOf;
 using millrace::cuda::fake::Enqueue;
@@ -24,6 +25,7 @@ using millrace::cuda::fake::Enter;
 using millrace::cuda::fake::IsCapturing;
 using millrace::cuda::fake::MayCall;
 using millrace::cuda::fake::OnDevice;
+using millrace::cuda::fake::Process;
 using millrace::cuda::fake::RunAll;
 using millrace::cuda::fake::Say;
 using millrace::cuda::fake::Setting;
@@ -99,6 +101,7 @@ cudaError_t GiveBack(void* at, Kind kind, cudaError_t otherwise) {
   const std::lock_guard<std::mutex> lock(memory_mutex);
   const auto found = memory.find(static_cast<const char*>(at));
   if (found == memory.end() || found->second.kind != kind) return Say(otherwise);
+  CountStray(found->second.device);
   memory.erase(found);
   if (kind != Kind::kRegistered) std::free(at);
   return entered;  // a device that is lost gives nothing back before the process ends, but this one is the host's
@@ -150,6 +153,8 @@ cudaError_t cudaSetDevice(int device) {
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   std::memset(properties, 0, sizeof *properties);
   std::strcpy(properties->name, "fake");
+  const int64_t process = Process();  // a new one may open what another one has lost
+  std::memcpy(properties->uuid.bytes, &process, sizeof process);
   properties->major = Setting("capability", 90) / 10;
   properties->minor = Setting("capability", 90) % 10;
   properties->multiProcessorCount = 1;
@@ -248,7 +253,7 @@ cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t, const char
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel) {
   if (const cudaError_t error = Enter(); error != cudaSuccess) return error;
   if (kernel == nullptr) return Say(cudaErrorInvalidDeviceFunction);
-  if (kernel == &kernel_of_library) return Say(cudaErrorNotSupported);
+  if (kernel == &kernel_of_library) return Say(static_cast<cudaError_t>(Setting("code", cudaErrorNotSupported)));
   std::memset(attributes, 0, sizeof *attributes);
   return Say(Setting("capability", 90) == 90 ? cudaSuccess : cudaErrorNoKernelImageForDevice);
 }

@@ -41,6 +41,7 @@ struct UserObject {
   const cudaHostFn_t destroy;
 };
 struct Graph {
+  int device = CurrentDevice();
   std::vector<Link> items;
   std::vector<std::shared_ptr<UserObject>> objects;
 };
@@ -354,6 +355,7 @@ cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlag
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
   const Lock lock(mutex);
   if (Of(event) == nullptr) return Say(cudaErrorInvalidResourceHandle);
+  CountStray(Of(event)->device);
   events.erase(Of(event));
   delete reinterpret_cast<Event*>(event);
   return Enter();
@@ -401,6 +403,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEven
       return Say(cudaErrorInvalidResourceHandle);
     }
     if (!known->recorded->done) return Say(cudaErrorNotReady);
+    CountStray(known->device);
   }
   return *milliseconds = std::chrono::duration<float, std::milli>(*Of(to)->when - *Of(from)->when).count(), cudaSuccess;
 }
@@ -494,6 +497,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
   Block("cudaGraphExecDestroy");
   const Lock lock(mutex);
   auto* const known = reinterpret_cast<std::shared_ptr<Graph>*>(executable);
+  CountStray((*known)->device);
   executables.erase(known);
   return delete known, cudaSuccess;
 }

@@ -24,20 +24,16 @@ class LoadedFusion final : public CompiledFusion {
   LoadedFusion(CudaServices& services, Compilation compilation, bool has_rest)
       : services_(services), compilation_(std::move(compilation)), has_rest_(has_rest) {}
   ~LoadedFusion() override {
-    compilation_.wait();  // no compiler runs when the program ends
-    if (library_ != nullptr && !services_.watch().given_up()) cudaLibraryUnload(library_);
+    if (!services_.watch().given_up()) Unload();
   }
 
   absl::Status Ready() const override {
-    std::call_once(once_, [this] {
-      ready_ = Load();
-      if (!ready_.ok()) ready_ = services_.FusionRefused(ready_);
-    });
-    return ready_;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return short_of_memory_ ? LoadOrRefuse() : Loaded();
   }
 
   absl::Status Launch(const Queue& queue, const FusedArguments& arguments) const override {
-    MR_RETURN_IF_ERROR(Ready());
+    MR_RETURN_IF_ERROR(AsItIs());
     if (arguments.elements <= 0) return absl::OkStatus();
     constexpr int64_t kEach = int64_t{kFusedThreads} * kFusedUnroll, kMostBlocks = 132 * 16;
     const int64_t blocks = std::min((arguments.elements + kEach - 1) / kEach, kMostBlocks);
@@ -45,7 +41,7 @@ class LoadedFusion final : public CompiledFusion {
   }
 
   absl::Status LaunchReduce(const Queue& queue, const FusedReduceArguments& arguments) const override {
-    MR_RETURN_IF_ERROR(Ready());
+    MR_RETURN_IF_ERROR(AsItIs());
     if (arguments.rows <= 0) return absl::OkStatus();
     const SumGrid grid = SumGridOf(arguments.rows, arguments.terms, arguments.columns);
     MR_RETURN_IF_ERROR(Launch(queue, kernel_, grid.blocks, kThreads, arguments));
@@ -53,6 +49,25 @@ class LoadedFusion final : public CompiledFusion {
   }
 
  private:
+  // What was refused is not asked for again: a step that is captured may not do that.
+  absl::Status AsItIs() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return Loaded();
+  }
+  // The rest is under the mutex.
+  absl::Status Loaded() const { return asked_ ? ready_ : LoadOrRefuse(); }
+  absl::Status LoadOrRefuse() const {
+    asked_ = true;
+    ready_ = Load();
+    short_of_memory_ = absl::IsResourceExhausted(ready_);
+    if (ready_.ok()) return ready_;
+    if (!services_.watch().given_up()) Unload();
+    return ready_ = services_.FusionRefused(ready_);
+  }
+  void Unload() const {
+    if (library_ != nullptr) cudaLibraryUnload(library_);
+    library_ = nullptr;
+  }
   absl::Status Load() const {
     const absl::StatusOr<CompiledText>& text = compilation_.get();  // loaded code may refer to it
     MR_RETURN_IF_ERROR(text.status());
@@ -80,7 +95,8 @@ class LoadedFusion final : public CompiledFusion {
   CudaServices& services_;
   const Compilation compilation_;
   const bool has_rest_;  // what adds up chunks
-  mutable std::once_flag once_;
+  mutable std::mutex mutex_;
+  mutable bool asked_ = false, short_of_memory_ = false;
   mutable absl::Status ready_;
   mutable cudaLibrary_t library_ = nullptr;
   mutable cudaKernel_t kernel_ = nullptr, rest_ = nullptr;

@@ -53,7 +53,9 @@ class CudaDriver final : public DeviceDriver {
     info_.name = absl::StrCat("cuda:", options_.index);
     MR_CUDA(cudaSetDevice(options_.index));
     MR_RETURN_IF_ERROR(FillInfo());
-    watch_ = std::make_shared<DeviceWatch>(info_.name, options_.index, options_.timeout_seconds);
+    // Whatever waits for it might wait for ever.
+    if (WasGivenUp(identity_)) return DeviceLost(info_.name, "it did not answer a session of this process");
+    watch_ = std::make_shared<DeviceWatch>(info_.name, options_.index, identity_, options_.timeout_seconds);
     run_ahead_ = std::make_unique<RunAhead>(watch_);
     MR_RETURN_IF_ERROR(CheckCode());
     void* fault = nullptr;
@@ -78,7 +80,6 @@ class CudaDriver final : public DeviceDriver {
 
   absl::StatusOr<void*> AllocateDevice(int64_t bytes) override {
     MR_RETURN_IF_ERROR(watch_->Use());
-    MR_RETURN_IF_ERROR(services_->LoadFusions());
     void* memory = nullptr;
     const cudaError_t error = cudaMalloc(&memory, static_cast<size_t>(bytes));
     if (error == cudaErrorMemoryAllocation) {
@@ -97,9 +98,8 @@ class CudaDriver final : public DeviceDriver {
   }
   void LendForTrials(void* memory, int64_t bytes) override {
     services_->LendForTrials(memory, bytes);
-    // A plan has been made: its kernels are loaded before its steps, not in the first of them. An error is repeated by the launch.
-    if (memory == nullptr) static_cast<void>(services_->LoadFusions());
   }
+  absl::Status LoadKernels() override { return services_->LoadFusions(); }
   absl::StatusOr<int64_t> FreeBytes() override {
     MR_RETURN_IF_ERROR(watch_->Use());
     size_t free_bytes = 0, total_bytes = 0;
@@ -117,11 +117,12 @@ class CudaDriver final : public DeviceDriver {
     cudaGetLastError();
     return PinningRefused(bytes, cudaGetErrorString(error));
   }
-  void UnpinHost(void* memory) override {
+  bool UnpinHost(void* memory) override {
     RemovePageLocked(memory);
-    if (GivenUp()) return;
+    if (GivenUp()) return false;
     cudaSetDevice(options_.index);
     cudaHostUnregister(memory);
+    return true;
   }
 
   absl::StatusOr<DeviceStream> CreateStream() override {
@@ -153,7 +154,9 @@ class CudaDriver final : public DeviceDriver {
     return static_cast<DeviceEvent>(event);
   }
   void DestroyEvent(DeviceEvent event) override {
-    if (!GivenUp()) cudaEventDestroy(RawEvent(event));
+    if (GivenUp()) return;
+    cudaSetDevice(options_.index);
+    cudaEventDestroy(RawEvent(event));
   }
   absl::Status Record(DeviceEvent event, DeviceStream stream) override {
     MR_RETURN_IF_ERROR(BeforeCall(stream));
@@ -167,6 +170,7 @@ class CudaDriver final : public DeviceDriver {
   }
   absl::Status SynchronizeEvent(DeviceEvent event) override { return watch_->Synchronize(RawEvent(event)); }
   absl::StatusOr<double> SecondsBetween(DeviceEvent from, DeviceEvent to) override {
+    MR_RETURN_IF_ERROR(watch_->Use());
     float milliseconds = 0;
     MR_CUDA(cudaEventElapsedTime(&milliseconds, RawEvent(from), RawEvent(to)));
     return static_cast<double>(milliseconds) * 1e-3;
@@ -260,7 +264,9 @@ class CudaDriver final : public DeviceDriver {
     return absl::OkStatus();
   }
   void DestroyGraph(DeviceGraph graph) override {
-    if (!GivenUp()) cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph));
+    if (GivenUp()) return;
+    cudaSetDevice(options_.index);
+    cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph));
   }
   bool CanCapture(const Kernel& kernel) const override { return CanCaptureFallback(kernel); }
 
@@ -292,6 +298,8 @@ class CudaDriver final : public DeviceDriver {
     cudaDeviceProp properties;
     MR_CUDA(cudaGetDeviceProperties(&properties, options_.index));
     info_.name = absl::StrCat(properties.name, " (cuda:", options_.index, ")");
+    // With its index, where a virtual machine gives all devices the same one.
+    identity_ = absl::StrCat(options_.index, " ", absl::string_view(properties.uuid.bytes, sizeof properties.uuid.bytes));
     info_.compute_capability = properties.major * 10 + properties.minor;
     MR_CUDA(cudaDriverGetVersion(&info_.driver_version));
     MR_CUDA(cudaRuntimeGetVersion(&info_.runtime_version));
@@ -345,6 +353,7 @@ class CudaDriver final : public DeviceDriver {
 
   const DriverOptions options_;
   DriverInfo info_;
+  std::string identity_;         // of the device, in this process
   Fault* fault_ = nullptr;       // on the device
   Fault* fault_host_ = nullptr;  // page-locked
   std::map<DeviceStream, Fault*> published_;  // page-locked, for other devices

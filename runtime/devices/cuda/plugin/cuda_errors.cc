@@ -26,8 +26,6 @@ bool LosesDevice(cudaError_t error) {
     case cudaErrorNvlinkUncorrectable:
     case cudaErrorExternalDevice:
     case cudaErrorMpsClientTerminated:
-    case cudaErrorDevicesUnavailable:
-    case cudaErrorSystemNotReady:
     case cudaErrorUnknown: return true;
     default: return false;
   }
@@ -41,6 +39,9 @@ absl::Status CudaStatus(cudaError_t error, const std::string& device, const char
   if (LosesDevice(error)) return DeviceLost(device, what);
   // The error is kept until it is read: the next launch must not be blamed for it.
   cudaGetLastError();
+  // Of the first call on a device, for which its context is made.
+  if (error == cudaErrorDevicesUnavailable) return DeviceBusy(device, what);
+  if (error == cudaErrorSystemNotReady) return DeviceNotReady(device, what);
   if (error == cudaErrorMemoryAllocation) return absl::ResourceExhaustedError(absl::StrCat(device, ": ", what));
   return absl::InternalError(absl::StrCat(device, ": ", what));
 }

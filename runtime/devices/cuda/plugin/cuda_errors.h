@@ -10,8 +10,9 @@
 
 namespace millrace::cuda {
 
-// OK; ResourceExhausted when memory is short; Unavailable when the device cannot be used again in this process (an
-// uncorrectable memory error, an illegal access, a failed launch); else Internal. `call` says what was attempted.
+// OK; ResourceExhausted when memory is short; FailedPrecondition when the device cannot be had yet; Unavailable when the
+// device cannot be used again in this process (an uncorrectable memory error, an illegal access, a failed launch); else
+// Internal. `call` says what was attempted.
 absl::Status CudaStatus(cudaError_t error, const std::string& device, const char* call);
 
 }  // namespace millrace::cuda

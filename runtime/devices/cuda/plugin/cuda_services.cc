@@ -5,7 +5,10 @@
 #include <glog/logging.h>
 
 #include "absl/strings/str_cat.h"
+#include "cuda/launch/pace.h"
 #include "cuda/plugin/cuda_errors.h"
+#include "cuda/plugin/page_locked.h"
+#include "cuda/plugin/run_time_compiler.h"
 #include "millrace/status.h"
 
 namespace millrace::cuda {
@@ -40,6 +43,8 @@ absl::StatusOr<std::unique_ptr<CudaServices>> CudaServices::Create(std::shared_p
 }
 
 CudaServices::~CudaServices() {
+  fusions_.clear();
+  WaitForCompilersThatNobodyNeeds();
   if (planning_dnn_ != nullptr) cudnnDestroy(planning_dnn_);
   if (planning_stream_ != nullptr) cudaStreamDestroy(planning_stream_);
   if (dnn_ != nullptr) cudnnDestroy(dnn_);
@@ -63,13 +68,23 @@ void CudaServices::LendForTrials(void* memory, int64_t bytes) {
   trial_memory_ = {true, static_cast<char*>(memory), bytes};
 }
 
+absl::Status CudaServices::BeforeStateCopy(const Queue& queue, const void* host, int64_t bytes) {
+  if (IsPageLocked(host, bytes)) return MayLaunch(queue) ? absl::OkStatus() : absl::UnavailableError("the device does not answer");
+  // A launch of the node that was refused says so only there, and the wait clears it.
+  MR_RETURN_IF_ERROR(CudaStatus(cudaPeekAtLastError(), device_, "a launch"));
+  // CUDA would do so itself, for ever if need be.
+  return watch_->Synchronize(static_cast<cudaStream_t>(queue.stream));
+}
+
 absl::Status CudaServices::LoadState(const Queue& queue, void* device, const void* host, int64_t bytes) {
+  MR_RETURN_IF_ERROR(BeforeStateCopy(queue, host, bytes));
   return CudaStatus(cudaMemcpyAsync(device, host, static_cast<size_t>(bytes), cudaMemcpyHostToDevice,
                                     static_cast<cudaStream_t>(queue.stream)),
                     device_, "loading a node's state");
 }
 
 absl::Status CudaServices::StoreState(const Queue& queue, void* host, const void* device, int64_t bytes) {
+  MR_RETURN_IF_ERROR(BeforeStateCopy(queue, host, bytes));
   return CudaStatus(cudaMemcpyAsync(host, device, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost,
                                     static_cast<cudaStream_t>(queue.stream)),
                     device_, "storing a node's state");

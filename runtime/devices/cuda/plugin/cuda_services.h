@@ -46,7 +46,8 @@ class CudaServices final : public DeviceServices {
   absl::StatusOr<std::unique_ptr<Product>> PlanProduct(const ProductShape& shape) override;
   absl::StatusOr<std::unique_ptr<Convolution>> PlanConvolution(const ConvShape& shape) override;
   absl::StatusOr<std::shared_ptr<const CompiledFusion>> CompileFusion(const std::string& source) override;
-  // Waits for the compiler and loads what is not loaded yet: before all memory is taken, and before a capture, which may not do it.
+  // Waits for the compiler and loads what is not loaded yet, or was refused for want of memory: before all memory is taken, and before a
+  // capture, which may not do it.
   absl::Status LoadFusions();
   // Text that does not compile, or load, is an error of ours, said once; it is Unimplemented, since there is another way. A device that is
   // lost stays Unavailable.
@@ -85,6 +86,8 @@ class CudaServices final : public DeviceServices {
   // Under the planning mutex. By the handle; where cuDNN has nothing for it so, as for a device that is described.
   absl::StatusOr<ConvolutionChoice> Choose(const ConvShape& shape) const;
   absl::StatusOr<ConvolutionChoice> ChooseFor(const ConvShape& shape, const DnnTarget& target) const;
+  // Before a node's state, which is at `host`, is copied.
+  absl::Status BeforeStateCopy(const Queue& queue, const void* host, int64_t bytes);
 
   const std::shared_ptr<DeviceWatch> watch_;
   const std::string device_;

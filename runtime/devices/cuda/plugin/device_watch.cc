@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -11,6 +12,18 @@
 #include "stream/driver_errors.h"
 
 namespace millrace::cuda {
+namespace {
+
+struct GivenUp {
+  std::mutex mutex;
+  std::set<std::string> identities;
+};
+GivenUp& AllGivenUp() {
+  static auto* const all = new GivenUp;
+  return *all;
+}
+
+}  // namespace
 
 absl::Status DeviceWatch::Lost() const {
   return DeviceLost(name_, absl::StrCat("it did not answer for ", seconds_, " s, device_timeout"));
@@ -56,6 +69,10 @@ absl::Status DeviceWatch::WaitFor(absl::FunctionRef<cudaError_t()> query, const 
 }
 
 void DeviceWatch::GiveUp() {
+  {
+    const std::lock_guard<std::mutex> lock(AllGivenUp().mutex);
+    AllGivenUp().identities.insert(identity_);
+  }
   std::unique_lock<std::mutex> lock(mutex_);
   given_up_ = true;
   idle_.wait_for(lock, std::chrono::duration<double>(seconds_), [&] { return host_calls_ == 0; });
@@ -71,6 +88,11 @@ bool DeviceWatch::BeginHostCall() {
 void DeviceWatch::EndHostCall() {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (--host_calls_ == 0) idle_.notify_all();
+}
+
+bool WasGivenUp(const std::string& identity) {
+  const std::lock_guard<std::mutex> lock(AllGivenUp().mutex);
+  return AllGivenUp().identities.count(identity) > 0;
 }
 
 void KeepForever(std::shared_ptr<void> what) {

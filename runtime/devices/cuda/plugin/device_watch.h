@@ -20,8 +20,9 @@ namespace millrace::cuda {
 // may still read stays where it is (KeepForever): the device may go on at any time.
 class DeviceWatch {
  public:
-  // `name` says it in errors. `seconds` of one wait; 0: no limit.
-  DeviceWatch(std::string name, int index, double seconds) : name_(std::move(name)), index_(index), seconds_(seconds) {}
+  // `name` says it in errors, `identity` is as in WasGivenUp. `seconds` of one wait; 0: no limit.
+  DeviceWatch(std::string name, int index, std::string identity, double seconds)
+      : name_(std::move(name)), index_(index), identity_(std::move(identity)), seconds_(seconds) {}
 
   const std::string& name() const { return name_; }
   // Makes it the calling thread's device. Unavailable once a wait was given up.
@@ -47,12 +48,16 @@ class DeviceWatch {
 
   const std::string name_;
   const int index_;
+  const std::string identity_;
   const double seconds_;
   std::atomic<bool> given_up_ = false;
   std::mutex mutex_;
   std::condition_variable idle_;
   int host_calls_ = 0;
 };
+
+// Whether a wait for that device was given up in this process, by whichever watch. Any thread.
+bool WasGivenUp(const std::string& identity);
 
 // Until the process ends. Any thread.
 void KeepForever(std::shared_ptr<void> what);

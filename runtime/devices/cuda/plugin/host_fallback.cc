@@ -35,6 +35,7 @@ class Staging {
     if (services_.watch().given_up()) {
       KeepForever(std::make_shared<Tensor>(std::move(pageable_)));  // a stream may still write there
     } else if (pinned_) {
+      services_.Use().IgnoreError();  // what is asked for next says so, too
       cudaFreeHost(data_);
     }
   }

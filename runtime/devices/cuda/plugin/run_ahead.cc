@@ -37,6 +37,8 @@ absl::Status RunAhead::Around(absl::FunctionRef<absl::Status()> run) {
 
 absl::Status RunAhead::Renew(cudaStream_t stream, Mark& mark) {
   const std::string& name = watch_->name();
+  // A launch that was refused says so only there, and who asks whether the device has come to the mark clears it.
+  MR_RETURN_IF_ERROR(CudaStatus(cudaPeekAtLastError(), name, "a launch"));
   if (mark.event == nullptr) MR_RETURN_IF_ERROR(CudaStatus(cudaEventCreateWithFlags(&mark.event, cudaEventDisableTiming), name, "cudaEventCreateWithFlags"));
   if (mark.recorded) MR_RETURN_IF_ERROR(watch_->Synchronize(mark.event));
   MR_RETURN_IF_ERROR(CudaStatus(cudaEventRecord(mark.event, stream), name, "cudaEventRecord"));

@@ -5,9 +5,10 @@
 #include <nvrtc.h>
 
 #include <algorithm>
-#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <list>
 #include <mutex>
-#include <semaphore>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -138,36 +139,105 @@ const Nvrtc& TheNvrtc() {
   return *nvrtc;
 }
 
+}  // namespace
+
+struct Compilation::Text {
+  const std::string key, source, architecture;
+  bool done = false;
+  absl::StatusOr<CompiledText> compiled = absl::UnknownError("it is not done yet");
+};
+
+namespace {
+
 // Kept while the process lives, by architecture and text.
 class Compilations {
  public:
   Compilation Start(const std::string& source, const std::string& architecture) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard<std::mutex> lock(mutex_);
     const std::string key = absl::StrCat(architecture, "\n", source);
     const auto known = known_.find(key);
-    if (known != known_.end()) return known->second;
+    if (known != known_.end()) return Compilation(known->second);
     if (known_.size() >= kMost) {
-      std::erase_if(known_, [](const auto& entry) { return entry.second.wait_for(std::chrono::seconds(0)) == std::future_status::ready; });
+      std::erase_if(known_, [](const auto& entry) { return entry.second->done; });
     }
-    // Where the system has no more threads, whoever needs the code compiles it.
-    const auto how = std::launch::async | std::launch::deferred;
-    return known_[key] = std::async(how, [this, source, architecture] { return Run(source, architecture); });
+    const auto text = std::make_shared<Compilation::Text>(Compilation::Text{key, source, architecture});
+    known_[key] = text;
+    waiting_.push_back(text);
+    AddWorker();
+    return Compilation(text);
+  }
+
+  const absl::StatusOr<CompiledText>& Wait(const Compilation::Text& text) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (!text.done) {
+      if (workers_ > 0) {
+        changed_.wait(lock);
+        continue;
+      }
+      // Where the system has no more threads, whoever needs the code compiles it.
+      ++workers_;
+      Work(lock);
+    }
+    return text.compiled;
+  }
+
+  void WaitForThoseThatNobodyNeeds() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return std::all_of(compiling_.begin(), compiling_.end(), IsHeld); });
   }
 
  private:
+  using TextPtr = std::shared_ptr<Compilation::Text>;
   static constexpr size_t kMost = 1024;  // some 20 MB; sessions hold what they use
 
-  absl::StatusOr<CompiledText> Run(const std::string& source, const std::string& architecture) {
-    cores_.acquire();
-    absl::StatusOr<CompiledText> text = WithoutExceptions([&] { return CompileAtRunTime(source, architecture); });
-    cores_.release();
-    return text;
+  // Beside the list that it is in, and `known_`, from which it is handed out under the mutex alone.
+  static bool IsHeld(const TextPtr& text) { return text.use_count() > 2; }
+
+  void AddWorker() {
+    if (workers_ >= std::max(1, static_cast<int>(std::thread::hardware_concurrency()))) return;
+    ++workers_;
+    try {
+      std::thread([this] {
+        std::unique_lock<std::mutex> lock(mutex_);
+        Work(lock);
+      }).detach();
+    } catch (const std::exception&) {
+      --workers_;  // those that are there do it, or who waits
+    }
   }
 
-  std::counting_semaphore<> cores_{std::max(1, static_cast<int>(std::thread::hardware_concurrency()))};
+  // One of `workers_`, until nothing waits.
+  void Work(std::unique_lock<std::mutex>& lock) {
+    while (!waiting_.empty()) {
+      const auto at = waiting_.begin();
+      compiling_.splice(compiling_.end(), waiting_, at);
+      Compilation::Text& text = **at;
+      if (IsHeld(*at)) {
+        lock.unlock();
+        text.compiled = WithoutExceptions([&] { return CompileAtRunTime(text.source, text.architecture); });
+        lock.lock();
+        text.done = true;
+      } else {
+        known_.erase(text.key);
+      }
+      compiling_.erase(at);
+      changed_.notify_all();
+    }
+    --workers_;
+  }
+
   std::mutex mutex_;
-  std::unordered_map<std::string, Compilation> known_;
+  std::condition_variable changed_;
+  int workers_ = 0;
+  std::list<TextPtr> waiting_, compiling_;
+  std::unordered_map<std::string, TextPtr> known_;
 };
+
+// Threads that nobody joins have it until the process ends.
+Compilations& TheCompilations() {
+  static auto* const compilations = new Compilations;
+  return *compilations;
+}
 
 }  // namespace
 
@@ -178,8 +248,11 @@ absl::StatusOr<CompiledText> CompileAtRunTime(const std::string& source, const s
 
 absl::StatusOr<Compilation> StartCompiling(const std::string& source, const std::string& architecture) {
   if (!TheNvrtc().missing.empty()) return absl::UnimplementedError(TheNvrtc().missing);
-  static Compilations* const compilations = new Compilations;
-  return compilations->Start(source, architecture);
+  return TheCompilations().Start(source, architecture);
 }
+
+const absl::StatusOr<CompiledText>& Compilation::get() const { return TheCompilations().Wait(*text_); }
+
+void WaitForCompilersThatNobodyNeeds() { TheCompilations().WaitForThoseThatNobodyNeeds(); }
 
 }  // namespace millrace::cuda

@@ -2,8 +2,9 @@
 #ifndef MILLRACE_RUNTIME_DEVICES_CUDA_PLUGIN_RUN_TIME_COMPILER_H_
 #define MILLRACE_RUNTIME_DEVICES_CUDA_PLUGIN_RUN_TIME_COMPILER_H_
 
-#include <future>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 
@@ -19,12 +20,24 @@ struct CompiledText {
 // Internal with the compiler's words where it does not take the text. Any thread.
 absl::StatusOr<CompiledText> CompileAtRunTime(const std::string& source, const std::string& architecture);
 
-// One that is under way, or done.
-using Compilation = std::shared_future<absl::StatusOr<CompiledText>>;
+// A text that waits for its turn, is being compiled, or has been. Copies are the same one, which is held as long as one of them is there.
+class Compilation {
+ public:
+  struct Text;
+  explicit Compilation(std::shared_ptr<Text> text) : text_(std::move(text)) {}
+  // Waits. It stays as long as this is held. Any thread.
+  const absl::StatusOr<CompiledText>& get() const;
+
+ private:
+  std::shared_ptr<Text> text_;
+};
 
 // The same beside the caller, as many texts at a time as the machine has cores. Equal texts are compiled once in a process, whatever
-// devices and sessions ask for them. Unimplemented at once where NVRTC is not there. Any thread.
+// devices and sessions ask for them; what nobody holds when its turn comes is not compiled. Unimplemented at once where NVRTC is not
+// there. Any thread.
 absl::StatusOr<Compilation> StartCompiling(const std::string& source, const std::string& architecture);
+// Until nothing that nobody holds is being compiled: no compiler is to run when the program ends. Any thread.
+void WaitForCompilersThatNobodyNeeds();
 
 }  // namespace millrace::cuda
 
