@@ -9,12 +9,13 @@ bash .ci/install_packages.sh
 bash .ci/install_packages.sh chromium-headless-shell || echo "no chromium-headless-shell: e2e_html_page will be skipped" >&2
 # A build of its own has device code for the device that is there, or else the PTX that any can take: no kernel's text asks for
 # which device it is compiled, and one with code of 9.0 takes ten times as long (fused.cu: 30 s, 3 as PTX).
-architectures=()
+# Several files are compiled as one then, since it is all built once.
+configuration=()
 if [ ! -e build/CMakeCache.txt ]; then
   if nvidia-smi -L >/dev/null 2>&1; then devices=native; else devices=80-virtual; fi
-  architectures=("-DMILLRACE_CUDA_ARCHITECTURES=$devices")
+  configuration=("-DMILLRACE_CUDA_ARCHITECTURES=$devices" -DMILLRACE_UNITY=ON)
 fi
-cmake --preset release "${architectures[@]}" >/dev/null
+cmake --preset release "${configuration[@]}" >/dev/null
 cmake --build --preset release
 log=build/test.log
 status=0

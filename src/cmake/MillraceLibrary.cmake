@@ -1,4 +1,4 @@
-# millrace_library(NAME DIR dir SOURCES a.cc b.cc DEPS other_box ... LINK external ... PRECOMPILE <header> ...)
+# millrace_library(NAME DIR dir SOURCES a.cc b.cc DEPS other_box ... LINK external ... PRECOMPILE <header> ... APART a.cc ...)
 #
 # One library per box of the design. A box's headers are included as "box/header.h" and are reachable only for
 # the boxes that name it in DEPS: each box has an include root of its own, which holds nothing but a link to its
@@ -55,8 +55,11 @@ set(MILLRACE_MAY_USE_cuda graph plan runtime stream)
 set(MILLRACE_MAY_USE_report files graph plan proto)
 set(MILLRACE_BOXES_WITH_DIRECTIONS files proto graph ops plan passes runtime cpu null stream cuda_kernels cuda_emulated cuda report)
 
+# Kernels take their time in what they instantiate, and cases of gradients have helpers of the same names.
+set(MILLRACE_NOT_AS_ONE cpu proto gradient_cases)
+
 function(millrace_library name)
-  cmake_parse_arguments(ARG "" "PREFIX" "SOURCES;DEPS;LINK;PRECOMPILE" ${ARGN})
+  cmake_parse_arguments(ARG "" "PREFIX" "SOURCES;DEPS;LINK;PRECOMPILE;APART" ${ARGN})
   if(name IN_LIST MILLRACE_BOXES_WITH_DIRECTIONS)
     foreach(dep ${ARG_DEPS})
       if(NOT dep IN_LIST MILLRACE_MAY_USE_${name})
@@ -83,6 +86,9 @@ function(millrace_library name)
   target_link_libraries(${target} PUBLIC ${ARG_LINK})
   set_property(GLOBAL APPEND PROPERTY MILLRACE_EXTERNAL ${ARG_LINK})
   millrace_precompile(${target} ${ARG_PRECOMPILE})
+  if(NOT name IN_LIST MILLRACE_NOT_AS_ONE)
+    millrace_unity(${target} ${ARG_APART})
+  endif()
 endfunction()
 
 # What all tests are compiled with. Half of a build from nothing is tests: a quarter of that goes to optimizing what runs for
@@ -93,15 +99,16 @@ target_compile_options(millrace_test_flags INTERFACE $<$<CONFIG:Release>:-O1>)
 target_compile_definitions(millrace_test_flags INTERFACE
   MILLRACE_SOURCE_DIR="${CMAKE_SOURCE_DIR}" MILLRACE_BINARY_DIR="${CMAKE_BINARY_DIR}")
 
-# millrace_test(name SOURCES a_test.cc DEPS box ...): one program, one CTest entry per test case.
+# millrace_test(name SOURCES a_test.cc DEPS box ... APART a_test.cc ...): one program, one CTest entry per test case.
 function(millrace_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LINK;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LINK;LABELS;APART" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE millrace_test_flags ${ARG_LINK} GTest::gtest_main)
   foreach(dep ${ARG_DEPS})
     target_link_libraries(${name} PRIVATE millrace_${dep})
   endforeach()
   millrace_precompile_test(${name})
+  millrace_unity(${name} ${ARG_APART})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()

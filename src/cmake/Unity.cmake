@@ -1,0 +1,17 @@
+# Unity builds: several source files are compiled as one, since most of the time goes to what they all include. A build from nothing
+# is shorter by a sixth, the next one after an edit longer; so it is for machines that build once (tests/run_all.sh).
+#
+# Files of one batch share an anonymous namespace. One that has a name in it that another one has too is compiled apart:
+# APART in millrace_library and millrace_test names these. Sources with flags of their own are apart by themselves.
+option(MILLRACE_UNITY "Compile several source files as one: a build from nothing takes less time" OFF)
+
+# millrace_unity(target [source ...]): has a target compiled so, but for the sources that are named.
+function(millrace_unity target)
+  if(NOT MILLRACE_UNITY)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 5)
+  if(ARGN)
+    set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
+endfunction()
