@@ -55,8 +55,9 @@ set(MILLRACE_MAY_USE_cuda graph plan runtime stream)
 set(MILLRACE_MAY_USE_report files graph plan proto)
 set(MILLRACE_BOXES_WITH_DIRECTIONS files proto graph ops plan passes runtime cpu null stream cuda_kernels cuda_emulated cuda report)
 
-# Kernels take their time in what they instantiate, and cases of gradients have helpers of the same names.
-set(MILLRACE_NOT_AS_ONE cpu proto gradient_cases)
+# Kernels take their time in what they instantiate, cases of gradients have helpers of the same names, and who takes the
+# plan, or tests' tools, need not have the boxes that one file of them takes.
+set(MILLRACE_NOT_AS_ONE cpu proto plan testlib gradient_cases)
 
 function(millrace_library name)
   cmake_parse_arguments(ARG "" "PREFIX" "SOURCES;DEPS;LINK;PRECOMPILE;APART" ${ARGN})

@@ -5,9 +5,13 @@
 # APART in millrace_library and millrace_test names these. Sources with flags of their own are apart by themselves.
 option(MILLRACE_UNITY "Compile several source files as one: a build from nothing takes less time" OFF)
 
+set(MILLRACE_FEWEST_SOURCES_AS_ONE 5)
+
 # millrace_unity(target [source ...]): has a target compiled so, but for the sources that are named.
 function(millrace_unity target)
-  if(NOT MILLRACE_UNITY)
+  get_target_property(sources ${target} SOURCES)
+  list(LENGTH sources count)
+  if(NOT MILLRACE_UNITY OR count LESS MILLRACE_FEWEST_SOURCES_AS_ONE)
     return()
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 5)
