@@ -1,4 +1,5 @@
-// Reverse-mode gradients over a graph, built or imported.
+// Reverse-mode gradients over a graph, built or imported, but not through calls, loops and conditionals (of tf.function,
+// tf.while_loop, tf.cond): a graph with these has to be exported with its gradients.
 //
 // Rules emit ordinary ops, so gradients of gradients come from calling AddGradients again. Contributions to one
 // tensor are added in a fixed order (AddN). An op of one's own brings its rule in OpDef::gradient, which wins over
@@ -45,7 +46,7 @@ class GradientContext {
   Output gradient(int i = 0);
   // Whether the gradient of input i is asked for: rules skip the work otherwise.
   bool wants(int i) const { return Has("input", i, inputs_) && wanted_[i]; }
-  // Leaves the gradient of input i, of the input's shape. Inputs that are left alone get none.
+  // Leaves the gradient of input i, a tensor of this graph and of the input's shape. Inputs that are left alone get none.
   void Set(int i, const Output& gradient) {
     if (Has("input", i, inputs_)) results_[i] = gradient;
   }

@@ -97,12 +97,14 @@ class Variable {
   // A new ReadVariableOp.
   Output Read() const;
   operator Output() const { return Read(); }  // NOLINT: a variable reads as a tensor
-  // Nodes that write it.
+  // Nodes that write it. A default Variable is an error of the value's builder.
   Operation Assign(const Output& value, std::string_view name = {}) const;
   Operation AssignAdd(const Output& value, std::string_view name = {}) const;
   Operation AssignSub(const Output& value, std::string_view name = {}) const;
 
  private:
+  Operation Write(const char* op, const Output& value, std::string_view name) const;
+
   GraphBuilder* builder_ = nullptr;
   std::string name_;
   Output handle_;
@@ -131,7 +133,9 @@ class GraphBuilder {
  public:
   // `ops` null: the built-in ops.
   explicit GraphBuilder(std::shared_ptr<const OpRegistry> ops = nullptr);
-  // Goes on with a graph, an imported one for example. Types that are not established yet are inferred.
+  // Goes on with a graph, an imported one for example. Types that are not established yet are inferred. Of calls, loops and
+  // conditionals (of tf.function, tf.while_loop, tf.cond) they cannot be: one whose types are not established is an
+  // error. Nor are gradients taken through them: export such a graph with its gradients.
   explicit GraphBuilder(Graph graph, std::shared_ptr<const OpRegistry> ops = nullptr);
   GraphBuilder(const GraphBuilder&) = delete;
   GraphBuilder& operator=(const GraphBuilder&) = delete;
@@ -142,6 +146,8 @@ class GraphBuilder {
   void LimitNodes(int64_t most) { most_nodes_ = most; }
   // Keeps `status` if it is the first error.
   void Fail(absl::Status status);
+  // For functions that emit ops: fails as an op's shape rule does, naming the node that would be added and its inputs' types.
+  void FailOp(std::string_view op, absl::Span<const Output> inputs, std::string_view name, std::string_view message);
   // The graph, or the first error. The builder is done for then: what is called on it and its outputs fails.
   absl::StatusOr<Graph> Build() &&;
   const Graph& graph() const { return graph_; }
@@ -154,7 +160,7 @@ class GraphBuilder {
   Output Const(Tensor value, std::string_view name = {});
   // One node per value, in no scope and without control edges: small constants that many nodes share.
   Output SharedConst(Tensor value);
-  Output Scalar(DataType dtype, double value);
+  Output Scalar(DataType dtype, double value);         // of an integer type or bool only what the type holds exactly
   Output Ints(absl::Span<const int64_t> values);       // int32, rank 1; what does not fit is an error
   Output Int(int64_t value);                           // int32, rank 0
   // A NoOp that runs after `operations`.

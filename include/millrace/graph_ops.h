@@ -17,14 +17,15 @@ using IntList = std::vector<int64_t>;
 
 // ---- Constants and random values
 Output Fill(const Output& dims, const Output& value, Name name = {});
-Output Full(GraphBuilder& builder, const TensorType& type, double value);  // Fill of a known shape
+Output Full(GraphBuilder& builder, const TensorType& type, double value);  // Fill of a known shape; a scalar's is a constant
 Output ZerosLike(const Output& x, Name name = {});
 Output OnesLike(const Output& x, Name name = {});
 Output Range(const Output& start, const Output& limit, const Output& delta, Name name = {});
 // `op`: RandomUniform, RandomStandardNormal or TruncatedNormal, with the builder's next seeds.
 Output Random(GraphBuilder& builder, std::string_view op, const TensorType& type, Name name = {});
 
-// ---- Elementwise. Unary and Binary emit any op of that form with attribute T.
+// ---- Elementwise. Unary and Binary emit any op of that form with attribute T. A number `y` becomes a constant of x's type
+// (GraphBuilder::Scalar): what an integer type does not hold exactly is an error, int32 x * 0.5 for example.
 Output Unary(std::string_view op, const Output& x, Name name = {});
 Output Binary(std::string_view op, const Output& x, const Output& y, Name name = {});
 Output Binary(std::string_view op, const Output& x, double y, Name name = {});
@@ -72,7 +73,7 @@ Output MatMul(const Output& a, const Output& b, Transposed transposed = {}, Name
 Output BatchMatMul(const Output& a, const Output& b, Transposed transposed = {}, Name name = {});
 Output Einsum(absl::Span<const Output> inputs, std::string_view equation, Name name = {});
 
-// ---- Reductions over `axes`; none given: over all
+// ---- Reductions over `axes`; none given: over all of a known rank
 Output Reduce(std::string_view op, const Output& x, IntList axes, bool keep_dims = false, Name name = {});
 inline Output Sum(const Output& x, IntList axes, bool keep_dims = false, Name name = {}) {
   return Reduce("Sum", x, std::move(axes), keep_dims, name);
@@ -93,7 +94,8 @@ Output ExpandDims(const Output& x, int64_t axis, Name name = {});
 Output Squeeze(const Output& x, IntList axes, Name name = {});
 Output Transpose(const Output& x, IntList permutation, Name name = {});
 Output BroadcastTo(const Output& x, IntList shape, Name name = {});
-Output Concat(absl::Span<const Output> values, int64_t axis, Name name = {});  // of none not valid(), as Pack and Einsum
+// Of one value that value, or an Identity of the name that is given; of none not valid(), as Pack and Einsum.
+Output Concat(absl::Span<const Output> values, int64_t axis, Name name = {});
 std::vector<Output> Split(const Output& x, int64_t count, int64_t axis, Name name = {});
 std::vector<Output> SplitV(const Output& x, IntList sizes, int64_t axis, Name name = {});
 Output Pack(absl::Span<const Output> values, int64_t axis, Name name = {});
@@ -127,7 +129,7 @@ Output ConvTranspose2D(const Output& x, const Output& filter, IntList shape, con
                        Name name = {});
 Output ConvTranspose3D(const Output& x, const Output& filter, IntList shape, const WindowOptions& options = {},
                        Name name = {});
-// `op`: MaxPool, AvgPool, MaxPool3D or AvgPool3D.
+// `op`: MaxPool, AvgPool, MaxPool3D or AvgPool3D. TensorFlow's pools have no dilations: they must be 1.
 Output Pool(std::string_view op, const Output& x, IntList window, const WindowOptions& options, Name name = {});
 inline Output MaxPool(const Output& x, IntList window, const WindowOptions& options, Name name = {}) {
   return Pool("MaxPool", x, std::move(window), options, name);

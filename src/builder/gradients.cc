@@ -5,6 +5,7 @@
 #include <optional>
 #include <queue>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "builder/emit.h"
 #include "builder/gradient_rules.h"
@@ -124,6 +125,7 @@ class GradientBuilder {
   bool active(NodeId id) const { return states_[id.value].from_x && states_[id.value].to_y; }
   bool Differentiable(OutputRef ref) const { return IsDifferentiable(graph().type(ref).dtype); }
   const Graph& graph() const { return builder_.graph(); }
+  bool Holds(const Output& output) const;
   bool IsOwn(const Output& output) const;
   absl::Status CheckArguments() const;
   absl::Status FindActive();
@@ -151,9 +153,14 @@ class GradientBuilder {
   std::vector<Output> results_;
 };
 
-bool GradientBuilder::IsOwn(const Output& output) const {
-  return output.valid() && output.builder() == &builder_ && output.node().value < num_nodes_;
+// Whether it is a tensor of the graph.
+bool GradientBuilder::Holds(const Output& output) const {
+  if (output.builder() != &builder_ || !output.valid() || output.node().value >= graph().num_ids() || !graph().alive(output.node())) return false;
+  return output.ref().index >= 0 && output.ref().index < static_cast<int32_t>(graph().node(output.node()).outputs.size());
 }
+
+// Whether it was one before any gradient was added.
+bool GradientBuilder::IsOwn(const Output& output) const { return Holds(output) && output.node().value < num_nodes_; }
 
 absl::Status GradientBuilder::CheckArguments() const {
   MR_RETURN_IF_ERROR(builder_.status());
@@ -335,6 +342,10 @@ absl::Status GradientBuilder::Differentiate(NodeId id, std::vector<Output> gradi
     if (context.missing_.has_value()) {
       return context.Error(absl::StrCat("the node has no ", context.missing_->first, " ", context.missing_->second));
     }
+    if (!ruled.ok() && !absl::StrContains(ruled.message(), absl::StrCat("'", context.name(), "'"))) {
+      const absl::Status named = context.Error(std::string(ruled.message()));
+      return absl::Status(ruled.code(), named.message());
+    }
     MR_RETURN_IF_ERROR(ruled);
     MR_RETURN_IF_ERROR(builder_.status());
   }
@@ -343,6 +354,7 @@ absl::Status GradientBuilder::Differentiate(NodeId id, std::vector<Output> gradi
     const Output& input = context.inputs_[i];
     const Output& result = context.results_[i];
     if (result.valid()) {
+      if (!Holds(result)) return context.Error(absl::StrCat("the gradient of input ", i, WhyNotOwn(result)));
       if (!(result.type() == input.type())) {
         return context.Error(absl::StrCat("input ", i, " is ", input.type().ToString(), ", its gradient ",
                                           result.type().ToString()));

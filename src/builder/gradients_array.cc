@@ -51,7 +51,6 @@ std::vector<Output> AllGradients(Context& c) {
   return gradients;
 }
 
-// One concatenation, also when there is but one part (Concat would then give the part itself).
 absl::Status SplitGradient(Context& c) {
   MR_ASSIGN_OR_RETURN(const IntList axis, c.ConstantInts(0));
   c.Set(1, ops::Concat(AllGradients(c), axis[0]));

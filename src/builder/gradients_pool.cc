@@ -116,6 +116,7 @@ GradientTable::Rule ResizeAgain(const char* op) {
 // The windows are the forward node's: outputs 1 and 2.
 absl::Status FractionalPoolGradient(GradientContext& c) {
   const bool max = c.op() == "FractionalMaxPool";
+  if (!max) MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
   AttrMap attrs;
   attrs.Set("T", c.input(0).dtype());
   attrs.Set("overlapping", c.attrs().GetOr<bool>("overlapping", false));

@@ -1,6 +1,7 @@
 #include "millrace/graph_builder.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
@@ -9,6 +10,8 @@
 #include "absl/strings/str_join.h"
 #include "builder/emit.h"
 #include "builder/tensors.h"
+#include "graph/function.h"
+#include "graph/verify.h"
 #include "millrace/status.h"
 
 namespace millrace {
@@ -46,6 +49,31 @@ bool Holds(const Graph& graph, OutputRef ref) {
   return Holds(graph, ref.node) && ref.index >= 0 && ref.index < static_cast<int32_t>(graph.node(ref.node).outputs.size());
 }
 
+// Whether it is a call of a function, a loop or a conditional, which passes take apart before a shape rule sees it.
+bool IsControlFlow(const Graph& graph, const std::string& op) {
+  static const auto& ops = *new std::set<std::string>{
+      "PartitionedCall", "StatefulPartitionedCall", kSymbolicGradientOp, "If", "StatelessIf", "Case", "StatelessCase", "While", "StatelessWhile",
+      "Switch", "RefSwitch", "_SwitchN", "Merge", "RefMerge", "Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration", "LoopCond"};
+  return ops.count(op) > 0 || (graph.library() != nullptr && graph.library()->count(op) > 0);
+}
+
+absl::Status UnknownOp(const Graph& graph, const Node& node) {
+  if (!IsControlFlow(graph, node.op)) return absl::NotFoundError(absl::StrCat("node '", node.name, "': unknown op '", node.op, "'"));
+  return absl::UnimplementedError(absl::StrCat("node '", node.name, "' (", node.op, "): a builder takes no calls, loops and conditionals, and "
+                                               "gradients are not taken through them; export the graph with its gradients"));
+}
+
+// OK when every output that the node takes is there. Those before it have their types.
+absl::Status CheckInputs(const Graph& graph, const Node& node) {
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (Holds(graph, node.inputs[i])) continue;
+    const Node& from = graph.node(node.inputs[i].node);
+    return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' (", node.op, "): input ", i, " is output ", node.inputs[i].index,
+                                                   " of node '", from.name, "' (", from.op, "), which has ", from.outputs.size()));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 int64_t Output::dim(int i) const {
@@ -79,6 +107,17 @@ void GraphBuilder::Fail(absl::Status status) {
   if (status_.ok()) status_ = std::move(status);
 }
 
+void GraphBuilder::FailOp(std::string_view op, absl::Span<const Output> inputs, std::string_view name, std::string_view message) {
+  std::vector<TensorType> types;
+  std::vector<const Tensor*> values;
+  for (const Output& input : inputs) {
+    types.push_back(input.type());
+    values.push_back(ConstantValue(input));
+  }
+  Fail(absl::InvalidArgumentError(absl::StrCat("node '", FullName(name, op), "' (", std::string(op), "): ", std::string(message),
+                                               inputs.empty() ? "" : "; inputs are ", Inputs(types, values))));
+}
+
 absl::StatusOr<Graph> GraphBuilder::Build() && {
   if (!status_.ok()) return status_;
   Graph built = std::move(graph_);
@@ -89,9 +128,7 @@ absl::StatusOr<Graph> GraphBuilder::Build() && {
 
 absl::Status GraphBuilder::InferTypes(Node& node, std::vector<int>* bounded) const {
   const OpDef* def = ops_->Find(node.op);
-  if (def == nullptr) {
-    return absl::NotFoundError(absl::StrCat("node '", node.name, "': unknown op '", node.op, "'"));
-  }
+  if (def == nullptr) return UnknownOp(graph_, node);
   std::vector<TensorType> types;
   std::vector<const Tensor*> values;
   types.reserve(node.inputs.size());
@@ -139,17 +176,28 @@ void GraphBuilder::MarkBounded(NodeId id, const std::vector<int>& outputs) {
     values.push_back(ConstantValue(Output(nullptr, input, TensorType{})));
   }
   InferenceContext context(node.name, node.op, node.attrs, types, values);
-  const bool ruled = ops_->Find(node.op)->InferShapes(context).ok() && context.outputs().size() == node.outputs.size();
+  const OpDef* def = ops_->Find(node.op);  // a graph that came with its types may have ops that are not known here
+  const bool ruled = def != nullptr && def->InferShapes(context).ok() && context.outputs().size() == node.outputs.size();
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     mark(i, ruled && !context.outputs()[i].shape.unknown_rank() ? context.outputs()[i].shape : nothing_certain(i));
   }
 }
 
 absl::Status GraphBuilder::InferMissingTypes() {
+  MR_RETURN_IF_ERROR(CheckNodeIds(graph_));
+  // Before a loop is found to be a cycle.
+  for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+    const Node& node = graph_.node(NodeId{i});
+    if (!node.removed && node.outputs.empty() && ops_->Find(node.op) == nullptr) return UnknownOp(graph_, node);
+  }
   MR_ASSIGN_OR_RETURN(const std::vector<NodeId> order, CreationOrder(graph_));
   for (NodeId id : order) {
     Node& node = graph_.mutable_node(id);
+    MR_RETURN_IF_ERROR(CheckInputs(graph_, node));
     std::vector<int> bounded;
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (node.dynamic_output(static_cast<int>(i))) bounded.push_back(static_cast<int>(i));
+    }
     if (node.outputs.empty()) MR_RETURN_IF_ERROR(InferTypes(node, &bounded));
     MarkBounded(id, bounded);
   }
@@ -165,12 +213,12 @@ Operation GraphBuilder::Add(Node node) {
   std::vector<int> bounded;
   if (!IsNodeName(node.name)) {
     Fail(absl::InvalidArgumentError(absl::StrCat("node '", absl::CHexEscape(node.name),
-                                                 "': the name has characters that TensorFlow does not allow")));
+                                                 "' (", node.op, "): the name has characters that TensorFlow does not allow")));
     return Operation(this, NodeId());
   }
   if (graph_.num_ids() >= most_nodes_) {
-    Fail(absl::InvalidArgumentError(absl::StrCat("node '", node.name, "': the graph has ", most_nodes_,
-                                                   " nodes already, which is the most it may have")));
+    Fail(absl::InvalidArgumentError(absl::StrCat("node '", node.name, "': the graph has ", graph_.num_ids(),
+                                                 " nodes already, the most it may have is ", most_nodes_)));
     return Operation(this, NodeId());
   }
   const absl::Status status = InferTypes(node, &bounded);
@@ -208,6 +256,9 @@ void GraphBuilder::Fold(NodeId id) {
   absl::StatusOr<std::vector<Tensor>> values = evaluate_(def, instance, std::move(inputs));
   if (!values.ok() || values->size() != node.outputs.size()) return;
   for (size_t i = 0; i < values->size(); ++i) {
+    if ((*values)[i].dtype() != node.outputs[i].dtype) return;
+  }
+  for (size_t i = 0; i < values->size(); ++i) {
     graph_.mutable_node(id).outputs[i] = (*values)[i].type();
     folded_[OutputRef{id, static_cast<int32_t>(i)}] = std::move((*values)[i]);
     partial_.erase(OutputRef{id, static_cast<int32_t>(i)});
@@ -218,6 +269,10 @@ void GraphBuilder::Fold(NodeId id) {
 Operation GraphBuilder::Op(std::string_view op, absl::Span<const Output> inputs, AttrMap attrs,
                            std::string_view name) {
   if (!ok()) return Operation(this, NodeId());
+  if (op.empty()) {
+    FailOp(op, inputs, name, "there is no op of no name");
+    return Operation(this, NodeId());
+  }
   Node node;
   node.name = FullName(name, op);
   node.op = std::string(op);
@@ -241,13 +296,13 @@ Output GraphBuilder::Placeholder(std::string_view name, DataType dtype, Shape sh
 
 Output GraphBuilder::Const(Tensor value, std::string_view name) {
   if (!ok()) return Output(this, OutputRef{}, TensorType{});
+  if (value.dtype() == DataType::kInvalid) {
+    FailOp("Const", {}, name, "the tensor has no type");
+    return Output(this, OutputRef{}, TensorType{});
+  }
   Node node;
   node.name = FullName(name, "Const");
   node.op = "Const";
-  if (value.dtype() == DataType::kInvalid) {
-    Fail(absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' (Const): the tensor has no type")));
-    return Output(this, OutputRef{}, TensorType{});
-  }
   node.requested_device = device_;
   node.attrs.Set("dtype", value.dtype());
   node.attrs.Set("value", std::move(value));
@@ -275,7 +330,7 @@ Output GraphBuilder::SharedConst(Tensor value) {
 Output GraphBuilder::Scalar(DataType dtype, double value) {
   absl::StatusOr<Tensor> tensor = FilledTensor(dtype, Shape(), value);
   if (tensor.ok()) return SharedConst(*std::move(tensor));
-  Fail(tensor.status());
+  FailOp("Const", {}, {}, std::string(tensor.status().message()));
   return Output(this, OutputRef{}, TensorType{});
 }
 
@@ -283,8 +338,7 @@ Output GraphBuilder::Scalar(DataType dtype, double value) {
 bool GraphBuilder::ExpectInt32(absl::Span<const int64_t> values) {
   for (int64_t value : values) {
     if (value == static_cast<int32_t>(value)) continue;
-    Fail(absl::InvalidArgumentError(absl::StrCat(scope_.empty() ? "" : absl::StrCat("scope '", scope_, "': "), "a size of ",
-                                                 value, ", expected one that fits int32")));
+    FailOp("Const", {}, {}, absl::StrCat("a size of ", value, ", expected one that fits int32"));
     return false;
   }
   return ok();

@@ -1,6 +1,6 @@
 // Constants, elementwise ops, matrix products and reductions.
+#include "absl/strings/str_cat.h"
 #include "builder/emit.h"
-#include "builder/tensors.h"
 #include "millrace/graph_ops.h"
 
 namespace millrace::ops {
@@ -9,11 +9,19 @@ namespace {
 constexpr DataType kInt32 = DataType::kInt32;
 
 // The axes as a constant; all of x's when none are given.
-Output Axes(const Output& x, IntList axes) {
+Output Axes(std::string_view op, const Output& x, IntList axes, Name name) {
   if (axes.empty()) {
+    if (x.valid() && x.shape().unknown_rank()) return Refuse(op, {x}, name, "needs a known rank where no axes are given");
     for (int i = 0; i < x.rank(); ++i) axes.push_back(i);
   }
-  return x.builder() == nullptr ? Output() : x.builder()->Ints(axes);
+  return Ints(op, x, axes, name, "an axis");
+}
+
+// Whether the shape of a constant or of random numbers is known; fails if not.
+bool IsKnown(GraphBuilder& builder, std::string_view op, const TensorType& type, Name name) {
+  if (type.shape.fully_known()) return true;
+  builder.FailOp(op, {}, name, absl::StrCat("its type is ", type.ToString(), ", expected a known shape"));
+  return false;
 }
 
 }  // namespace
@@ -23,6 +31,7 @@ Output Fill(const Output& dims, const Output& value, Name name) {
 }
 
 Output Full(GraphBuilder& builder, const TensorType& type, double value) {
+  if (!IsKnown(builder, "Fill", type, {})) return Output(&builder, OutputRef{}, TensorType{});
   const Output scalar = builder.Scalar(type.dtype, value);
   return type.shape.rank() == 0 ? scalar : Fill(builder.Ints(type.shape.dims()), scalar);
 }
@@ -35,6 +44,10 @@ Output Range(const Output& start, const Output& limit, const Output& delta, Name
 }
 
 Output Random(GraphBuilder& builder, std::string_view op, const TensorType& type, Name name) {
+  if (op != "RandomUniform" && op != "RandomStandardNormal" && op != "TruncatedNormal") {
+    builder.FailOp(op, {}, name, "expected RandomUniform, RandomStandardNormal or TruncatedNormal");
+  }
+  if (!builder.ok() || !IsKnown(builder, op, type, name)) return Output(&builder, OutputRef{}, TensorType{});
   const auto [seed, seed2] = builder.NextSeeds();
   return builder.Op(op, {builder.Ints(type.shape.dims())},
                     {{"T", kInt32}, {"dtype", type.dtype}, {"seed", seed}, {"seed2", seed2}}, name);
@@ -48,7 +61,7 @@ Output Binary(std::string_view op, const Output& x, const Output& y, Name name) 
 
 Output Binary(std::string_view op, const Output& x, double y, Name name) {
   if (!x.valid()) return x;
-  return Binary(op, x, x.builder()->Scalar(x.dtype(), y), name);
+  return Binary(op, x, Constant(op, x, x.dtype(), y, name), name);
 }
 
 Output LeakyRelu(const Output& x, float alpha, Name name) {
@@ -90,18 +103,16 @@ Output Einsum(absl::Span<const Output> inputs, std::string_view equation, Name n
 Output Reduce(std::string_view op, const Output& x, IntList axes, bool keep_dims, Name name) {
   AttrMap attrs = {{"Tidx", kInt32}, {"keep_dims", keep_dims}};
   if (op != "All" && op != "Any") attrs.Set("T", x.dtype());
-  return Emit(op, {x, Axes(x, std::move(axes))}, std::move(attrs), name);
+  return Emit(op, {x, Axes(op, x, std::move(axes), name)}, std::move(attrs), name);
 }
 
 Output ArgMax(const Output& x, int64_t axis, DataType dtype, Name name) {
-  if (!x.valid()) return x;
-  return Emit("ArgMax", {x, x.builder()->Int(axis)}, {{"T", x.dtype()}, {"Tidx", kInt32}, {"output_type", dtype}},
+  return Emit("ArgMax", {x, Int("ArgMax", x, axis, name)}, {{"T", x.dtype()}, {"Tidx", kInt32}, {"output_type", dtype}},
               name);
 }
 
 Output Cumsum(const Output& x, int64_t axis, bool exclusive, bool reverse, Name name) {
-  if (!x.valid()) return x;
-  return Emit("Cumsum", {x, x.builder()->Int(axis)},
+  return Emit("Cumsum", {x, Int("Cumsum", x, axis, name)},
               {{"T", x.dtype()}, {"Tidx", kInt32}, {"exclusive", exclusive}, {"reverse", reverse}}, name);
 }
 

@@ -1,7 +1,8 @@
 // Convolutions, pools, normalisation, losses.
-#include <string>
+#include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "builder/emit.h"
 #include "millrace/graph_ops.h"
 
@@ -19,13 +20,9 @@ IntList Extended(const IntList& values, int spatial) {
 }
 
 // Fails on lists that are neither one number nor one per spatial dimension.
-bool CheckList(const Output& x, const char* op, const char* what, const IntList& values, int spatial) {
+bool CheckList(std::string_view op, const Output& x, const char* what, const IntList& values, int spatial, Name name) {
   if (values.size() == 1 || static_cast<int>(values.size()) == spatial) return true;
-  if (x.builder() != nullptr) {
-    x.builder()->Fail(absl::InvalidArgumentError(absl::StrCat(op, " of ", x.builder()->TensorName(x), ": ", what,
-                                                              " has ", values.size(), " numbers, expected 1 or ",
-                                                              spatial)));
-  }
+  Refuse(op, {x}, name, absl::StrCat(what, " has ", values.size(), " numbers, expected 1 or ", spatial));
   return false;
 }
 
@@ -39,8 +36,7 @@ AttrMap WindowAttrs(const WindowOptions& options, int spatial, DataType dtype) {
 
 Output Convolve(const char* op, int spatial, std::initializer_list<Output> inputs, const Output& x,
                 const WindowOptions& options, Name name) {
-  if (!CheckList(x, op, "strides", options.strides, spatial) ||
-      !CheckList(x, op, "dilations", options.dilations, spatial)) {
+  if (!CheckList(op, x, "strides", options.strides, spatial, name) || !CheckList(op, x, "dilations", options.dilations, spatial, name)) {
     return Output(x.builder(), OutputRef{}, TensorType{});
   }
   AttrMap attrs = WindowAttrs(options, spatial, x.dtype());
@@ -64,22 +60,24 @@ Output DepthwiseConv2D(const Output& x, const Output& filter, const WindowOption
 
 Output ConvTranspose2D(const Output& x, const Output& filter, IntList shape, const WindowOptions& options,
                        Name name) {
-  if (!x.valid()) return x;
-  return Convolve("Conv2DBackpropInput", 2, {x.builder()->Ints(shape), filter, x}, x, options, name);
+  return Convolve("Conv2DBackpropInput", 2, {Ints("Conv2DBackpropInput", x, shape, name), filter, x}, x, options, name);
 }
 
 Output ConvTranspose3D(const Output& x, const Output& filter, IntList shape, const WindowOptions& options,
                        Name name) {
-  if (!x.valid()) return x;
-  return Convolve("Conv3DBackpropInputV2", 3, {x.builder()->Ints(shape), filter, x}, x, options, name);
+  return Convolve("Conv3DBackpropInputV2", 3, {Ints("Conv3DBackpropInputV2", x, shape, name), filter, x}, x, options, name);
 }
 
 Output Pool(std::string_view op, const Output& x, IntList window, const WindowOptions& options, Name name) {
   const int spatial = op.ends_with("3D") ? 3 : 2;
-  const std::string op_name(op);
-  if (!CheckList(x, op_name.c_str(), "strides", options.strides, spatial) ||
-      !CheckList(x, op_name.c_str(), "window", window, spatial)) {
+  if (!CheckList(op, x, "strides", options.strides, spatial, name) || !CheckList(op, x, "window", window, spatial, name)) {
     return Output(x.builder(), OutputRef{}, TensorType{});
+  }
+  if (op != "MaxPool" && op != "AvgPool" && op != "MaxPool3D" && op != "AvgPool3D") {
+    return Refuse(op, {x}, name, "expected MaxPool, AvgPool, MaxPool3D or AvgPool3D");
+  }
+  if (std::any_of(options.dilations.begin(), options.dilations.end(), [](int64_t dilation) { return dilation != 1; })) {
+    return Refuse(op, {x}, name, absl::StrCat("dilations are ", absl::StrJoin(options.dilations, ","), ", expected 1: a pool has none"));
   }
   AttrMap attrs = WindowAttrs(options, spatial, x.dtype());
   attrs.Set("ksize", Extended(window, spatial));
@@ -100,8 +98,7 @@ Output Lrn(const Output& x, int64_t depth_radius, float bias, float alpha, float
 }
 
 BatchNormResult FusedBatchNorm(const Output& x, const Output& scale, const Output& offset, float epsilon, Name name) {
-  if (!x.valid()) return {x, x, x};
-  const Output none = x.builder()->SharedConst(Tensor(scale.dtype(), Shape({0})));
+  const Output none = x.valid() && scale.valid() ? x.builder()->SharedConst(Tensor(scale.dtype(), Shape({0}))) : Output();
   const Operation op = Emit("FusedBatchNormV3", {x, scale, offset, none, none},
                             {{"T", x.dtype()},
                              {"U", scale.dtype()},
@@ -125,8 +122,7 @@ CrossEntropyResult SoftmaxCrossEntropy(const Output& logits, const Output& label
 }
 
 Output ResizeBilinear(const Output& x, int64_t height, int64_t width, bool half_pixel_centers, Name name) {
-  if (!x.valid()) return x;
-  return Emit("ResizeBilinear", {x, x.builder()->Ints({height, width})},
+  return Emit("ResizeBilinear", {x, Ints("ResizeBilinear", x, {height, width}, name)},
               {{"T", x.dtype()}, {"align_corners", false}, {"half_pixel_centers", half_pixel_centers}}, name);
 }
 

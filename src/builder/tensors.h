@@ -7,7 +7,8 @@
 
 namespace millrace {
 
-// Every element is `value`, rounded to `dtype`. InvalidArgument for types that are not numbers or bool.
+// Every element is `value`, rounded to `dtype` when that is a floating-point type. InvalidArgument for types that are not
+// numbers or bool, and for values that an integer type or bool does not hold exactly.
 absl::StatusOr<Tensor> FilledTensor(DataType dtype, Shape shape, double value);
 
 }  // namespace millrace

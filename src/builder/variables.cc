@@ -99,19 +99,14 @@ Output Variable::Read() const {
   return builder_->Op("ReadVariableOp", {handle_}, {{"dtype", type_.dtype}}, absl::StrCat("/", name_, "/Read"));
 }
 
-Operation Variable::Assign(const Output& value, std::string_view name) const {
-  if (builder_ == nullptr) return Operation();
-  return builder_->Op("AssignVariableOp", {handle_, value}, {{"dtype", type_.dtype}}, name);
-}
+Operation Variable::Assign(const Output& value, std::string_view name) const { return Write("AssignVariableOp", value, name); }
+Operation Variable::AssignAdd(const Output& value, std::string_view name) const { return Write("AssignAddVariableOp", value, name); }
+Operation Variable::AssignSub(const Output& value, std::string_view name) const { return Write("AssignSubVariableOp", value, name); }
 
-Operation Variable::AssignAdd(const Output& value, std::string_view name) const {
-  if (builder_ == nullptr) return Operation();
-  return builder_->Op("AssignAddVariableOp", {handle_, value}, {{"dtype", type_.dtype}}, name);
-}
-
-Operation Variable::AssignSub(const Output& value, std::string_view name) const {
-  if (builder_ == nullptr) return Operation();
-  return builder_->Op("AssignSubVariableOp", {handle_, value}, {{"dtype", type_.dtype}}, name);
+Operation Variable::Write(const char* op, const Output& value, std::string_view name) const {
+  if (builder_ != nullptr) return builder_->Op(op, {handle_, value}, {{"dtype", type_.dtype}}, name);
+  if (value.builder() != nullptr) value.builder()->FailOp(op, {value}, name, "writes a default Variable, which is of no graph");
+  return Operation(value.builder(), NodeId());
 }
 
 Variable GraphBuilder::AddState(std::string_view name, Shape shape, const Initializer& initializer, DataType dtype) {

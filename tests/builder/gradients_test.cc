@@ -156,6 +156,29 @@ TEST(Gradients, ARuleThatThrowsIsAnErrorThatNamesIt) {
   EXPECT_EQ(status.message(), "node 'own' (Own): the gradient rule threw an exception: boom");
 }
 
+TEST(Gradients, AResultOfAnotherGraphIsAnErrorThatNamesTheNode) {
+  GraphBuilder other;
+  const Output foreign = other.Placeholder("foreign", DataType::kFloat, {2});
+  const std::string where = "gradient of node 'own' (Own): the gradient of input 0 is not a tensor of this graph";
+  const auto set = [](auto result) {
+    return StatusOfRule([result](GradientContext& c) {
+      c.Set(0, result(c));
+      return absl::OkStatus();
+    });
+  };
+  EXPECT_EQ(set([&](GradientContext&) { return foreign; }).message(), where);
+  EXPECT_EQ(set([](GradientContext& c) { return Output(&c.builder(), {NodeId{1000000}, 0}, c.input(0).type()); }).message(), where);
+  EXPECT_EQ(set([](GradientContext& c) { return Output(&c.builder(), {c.node(), 7}, c.input(0).type()); }).message(), where);
+}
+
+TEST(Gradients, WhatARuleSaysNamesTheNode) {
+  const absl::Status bare = StatusOfRule([](GradientContext&) { return absl::UnimplementedError("not today"); });
+  EXPECT_EQ(bare.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(bare.message(), "gradient of node 'own' (Own): not today");
+  const absl::Status named = StatusOfRule([](GradientContext& c) { return c.Error("not today"); });
+  EXPECT_EQ(named.message(), "gradient of node 'own' (Own): not today");
+}
+
 // Places of 16 bits are too short for places in the whole.
 TEST(Gradients, OfRowsThatNumbersOf16BitsChoose) {
   GraphBuilder b;
@@ -193,6 +216,16 @@ TEST(Gradients, RulesThatNeedAShapeRefuseOneThatIsKnownOnlyWhenRunning) {
   const Output y = ops::Sum(ops::Slice(chosen, {0}, {2}, "slice"), {});
   const absl::StatusOr<std::vector<Output>> gradients = AddGradients(b, {y}, {x});
   EXPECT_THAT(std::string(gradients.status().message()), HasSubstr("'slice' (Slice): needs known shapes, input 0 is float[6] or smaller"));
+}
+
+TEST(Gradients, FractionalPoolsOfBatchesThatAreKnownOnlyWhenRunning) {
+  GraphBuilder b;
+  const Output x = b.Placeholder("x", DataType::kFloat, {6, 4, 4, 1}), keep = b.Placeholder("keep", DataType::kBool, {6});
+  const Output rows = b.Op("Where", {keep}, {{"T", DataType::kBool}});
+  const Output chosen = ops::Gather(x, ops::Squeeze(rows, {1}));
+  const Output y = b.Op("FractionalAvgPool", {chosen}, {{"T", DataType::kFloat}, {"pooling_ratio", std::vector<float>{1, 2, 2, 1}}}, "pool");
+  ASSERT_TRUE(b.ok()) << b.status();
+  EXPECT_THAT(std::string(AddGradients(b, {y}, {x}).status().message()), HasSubstr("'pool' (FractionalAvgPool): needs known shapes"));
 }
 
 TEST(Gradients, OpWithoutAGradientIsAnErrorThatNamesNodeAndOp) {

@@ -258,6 +258,14 @@ TEST(GraphBuilder, FoldsWhatFollowsFromConstantsAndTypes) {
   EXPECT_EQ(computed, 2);
 }
 
+TEST(GraphBuilder, WhatIsFoldedToAnotherTypeStaysUnknown) {
+  GraphBuilder b;
+  b.FoldWith([](const OpDef&, const OpInstance&, std::vector<Tensor>) { return std::vector<Tensor>{Tensor(DataType::kInt32, {7})}; });
+  const Output y = ops::Neg(b.Scalar(DataType::kFloat, 1));
+  EXPECT_EQ(y.type().ToString(), "float[]");
+  EXPECT_EQ(b.ConstantValue(y), nullptr);
+}
+
 TEST(GraphBuilder, StringConstantsOfOtherValuesAreNotShared) {
   GraphBuilder b;
   Tensor one(DataType::kString, Shape()), two(DataType::kString, Shape());
@@ -271,10 +279,11 @@ TEST(GraphBuilder, SizesThatDoNotFitAndTooManyNodesAreErrors) {
   GraphBuilder b;
   NameScope scope(b, "layer");
   ops::Reshape(Input(b, "x", {2, 2}), {int64_t{1} << 32});
-  EXPECT_THAT(std::string(b.status().message()), HasSubstr("scope 'layer/': a size of 4294967296, expected one that fits int32"));
+  EXPECT_THAT(std::string(b.status().message()),
+              HasSubstr("node 'layer/Reshape' (Reshape): a size of 4294967296, expected one that fits int32; inputs are float[2,2]"));
   GraphBuilder pad;
   EXPECT_FALSE(ops::Pad(Input(pad, "x", {2}), {{1, int64_t{1} << 32}}).valid());
-  EXPECT_EQ(pad.status().message(), "Pad of x:0: a padding of 4294967296, expected one that fits int32");
+  EXPECT_EQ(pad.status().message(), "node 'Pad' (Pad): a padding of 4294967296, expected one that fits int32; inputs are float[2]");
   GraphBuilder split;
   ops::Split(Input(split, "x", {2}), int64_t{1} << 50, 0);
   EXPECT_THAT(std::string(split.status().message()), HasSubstr("num_split is 1125899906842624"));
@@ -285,7 +294,7 @@ TEST(GraphBuilder, SizesThatDoNotFitAndTooManyNodesAreErrors) {
   c.LimitNodes(3);
   Output x = Input(c, "x", {2});
   for (int i = 0; i < 3; ++i) x = ops::Neg(x, "neg");
-  EXPECT_THAT(std::string(c.status().message()), HasSubstr("node 'neg': the graph has 3 nodes already"));
+  EXPECT_THAT(std::string(c.status().message()), HasSubstr("node 'neg': the graph has 3 nodes already, the most it may have is 3"));
 }
 
 TEST(GraphBuilder, GoesOnWithAGraphWhoseTypesAreNotEstablished) {
@@ -296,6 +305,37 @@ TEST(GraphBuilder, GoesOnWithAGraphWhoseTypesAreNotEstablished) {
   GraphBuilder second(std::move(graph));
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_EQ(second.OutputOf({second.graph().Find("product"), 0}).shape(), Shape({8, 3}));
+}
+
+TEST(GraphBuilder, GoingOnKnowsWhichShapesAreBounds) {
+  GraphBuilder first;
+  const Output rows = first.Op("Where", {first.Placeholder("x", DataType::kBool, {6})}, {{"T", DataType::kBool}}, "rows");
+  const NodeId sum = ops::Sum(ops::Reshape(rows, {-1}, "flat"), {}).node();
+  GraphBuilder second(*std::move(first).Build());
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_TRUE(second.HasBoundShape(second.OutputOf({second.graph().Find("rows"), 0})));
+  EXPECT_TRUE(second.HasBoundShape(second.OutputOf({second.graph().Find("flat"), 0})));
+  EXPECT_FALSE(second.HasBoundShape(second.OutputOf({sum, 0})));
+}
+
+TEST(GraphBuilder, ConcatOfOneIsAnIdentityOfThatName) {
+  GraphBuilder b;
+  const Output x = Input(b, "x", {2, 3}), one = ops::Concat({x}, -1, "one");
+  ASSERT_TRUE(b.ok()) << b.status();
+  EXPECT_EQ(b.TensorName(one), "one:0");
+  EXPECT_EQ(b.graph().node(one.node()).op, "Identity");
+  EXPECT_EQ(one.shape(), x.shape());
+  EXPECT_EQ(ops::Concat({x}, 0).ref(), x.ref()) << "without a name that value itself";
+}
+
+// Fingerprints of graphs follow the order of their nodes.
+TEST(GraphBuilder, OneHotMakesItsConstantsInTheOrderOfItsInputs) {
+  GraphBuilder b;
+  const Output hot = ops::OneHot(b.Placeholder("labels", DataType::kInt32, {4}), 10, DataType::kFloat);
+  ASSERT_TRUE(b.ok()) << b.status();
+  const auto& inputs = b.graph().node(hot.node()).inputs;
+  ASSERT_EQ(inputs.size(), 4u);
+  for (int i = 1; i < 4; ++i) EXPECT_EQ(inputs[i].node.value, inputs[0].node.value + i);
 }
 
 }  // namespace

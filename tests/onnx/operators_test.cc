@@ -282,6 +282,23 @@ TEST(OnnxOperators, IntegerProductsMayBeOfVectors) {
   ExpectElements<uint32_t>(OfNode("Gemm", feeds), {1, 1}, {11});
 }
 
+// An integer has no half, but it is compared with one.
+TEST(OnnxOperators, IntegersMeetFractions) {
+  const auto with = [](const char* name, float value) -> Attributes {
+    return [=](onnx_proto::NodeProto& node) {
+      onnx_proto::AttributeProto* attribute = node.add_attribute();
+      attribute->set_name(name);
+      attribute->set_type(onnx_proto::AttributeProto::FLOAT);
+      attribute->set_f(value);
+    };
+  };
+  const Arrays feeds = {{"a", Ints({4}, {-2, 0, 1, 2})}};
+  ExpectElements<int64_t>(OfNode("Shrink", feeds), {4}, {-2, 0, 1, 2});
+  ExpectElements<int64_t>(OfNode("Shrink", feeds, with("lambd", 1.5f)), {4}, {-2, 0, 0, 2});
+  const Arrays products = {{"a", Ints({1, 2}, {1, 2})}, {"b", Ints({2, 1}, {3, 5})}};
+  ExpectElements<int64_t>(OfNode("Gemm", products, with("alpha", 0.5f)), {1, 1}, {6});
+}
+
 // Odd sums beyond 2^24 are no floats.
 TEST(OnnxOperators, IntegerConvolutionsAreExactHoweverLongAndOfAnyRank) {
   const Tensor most = Bytes({1, 29, 3, 3}, std::vector<uint8_t>(261, 255));

@@ -124,8 +124,9 @@ absl::Status Gelu(NodeContext& c) {
 absl::Status Shrink(NodeContext& c) {
   return Simple(c, [](NodeContext& c, const Output& x) {
     const double bias = c.Float("bias", 0), bound = c.Float("lambd", 0.5f);
-    const Output above = ops::Select(ops::Binary("Greater", x, bound), x - bias, ops::ZerosLike(x));
-    return ops::Select(ops::Binary("Less", x, -bound), x + bias, above);
+    const Output wide = IsFloating(x.dtype()) ? x : ops::Cast(x, DataType::kDouble);
+    const Output above = ops::Select(ops::Binary("Greater", wide, bound), wide - bias, ops::ZerosLike(wide));
+    return ops::Cast(ops::Select(ops::Binary("Less", wide, -bound), wide + bias, above), x.dtype());
   });
 }
 

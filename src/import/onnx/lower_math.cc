@@ -266,7 +266,8 @@ absl::Status Gemm(NodeContext& c) {
   MR_RETURN_IF_ERROR(c.ExpectInputs(2, 3));
   const Output a = c.in(0), b = c.in(1);
   const float alpha = c.Float("alpha", 1), beta = c.Float("beta", 1);
-  const auto wide = [&a](const Output& x) { return IsFloating(a.dtype()) ? x : AsWide(x); };
+  const bool whole = alpha == std::trunc(alpha) && beta == std::trunc(beta);
+  const auto wide = [&a, whole](const Output& x) { return IsFloating(a.dtype()) ? x : whole ? AsWide(x) : ops::Cast(x, DataType::kDouble); };
   Output y = ops::MatMul(wide(a), wide(b), {c.Int("transA", 0) != 0, c.Int("transB", 0) != 0});
   if (!y.valid()) return absl::OkStatus();
   if (alpha != 1) y = y * alpha;

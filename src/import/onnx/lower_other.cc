@@ -106,7 +106,8 @@ absl::Status Binarizer(NodeContext& c) {
   MR_RETURN_IF_ERROR(c.ExpectInputs(1, 1));
   const Output x = c.in(0);
   if (!x.valid()) return absl::OkStatus();
-  c.Set(0, ops::Cast(ops::Binary("Greater", x, static_cast<double>(c.Float("threshold", 0))), x.dtype()));
+  const Output wide = IsFloating(x.dtype()) ? x : ops::Cast(x, DataType::kDouble);
+  c.Set(0, ops::Cast(ops::Binary("Greater", wide, static_cast<double>(c.Float("threshold", 0))), x.dtype()));
   return absl::OkStatus();
 }
 
