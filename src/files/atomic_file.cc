@@ -26,18 +26,6 @@ absl::Status FileError(const std::string& path, const char* what, int error) {
   return absl::ErrnoToStatus(error, absl::StrCat("cannot ", what, " ", path));
 }
 
-// The file behind symbolic links, so that a link is written through instead of replaced, also where it is not there yet.
-std::string ResolveLinks(const std::string& path) {
-  std::filesystem::path resolved = path;
-  for (int i = 0; i < kMostLinks; ++i) {
-    std::error_code error;
-    const std::filesystem::path behind = std::filesystem::read_symlink(resolved, error);
-    if (error) break;
-    resolved = resolved.parent_path() / behind;
-  }
-  return resolved.string();
-}
-
 // The open descriptor that a path names (/dev/stdout, /dev/fd/3), whatever it was opened on; -1: none.
 int DescriptorOf(const std::string& path) {
   std::error_code error;
@@ -94,6 +82,18 @@ std::pair<std::string, int> NextFree(const std::string& target, const Make& make
 }
 
 }  // namespace
+
+// So that a link is written through instead of replaced.
+std::string ResolveLinks(const std::string& path) {
+  std::filesystem::path resolved = path;
+  for (int i = 0; i < kMostLinks; ++i) {
+    std::error_code error;
+    const std::filesystem::path behind = std::filesystem::read_symlink(resolved, error);
+    if (error) break;
+    resolved = resolved.parent_path() / behind;
+  }
+  return resolved.string();
+}
 
 absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string& path, const std::function<bool()>& cancelled) {
   // What a shell redirected to a file is not replaced: others write there, too.

@@ -43,6 +43,9 @@ class AtomicFile {
   bool nameless_ = false;
 };
 
+// The file behind symbolic links, also where it is not there yet: what is written when `path` is.
+std::string ResolveLinks(const std::string& path);
+
 absl::Status WriteFileAtomically(const std::string& path, std::string_view contents);
 
 }  // namespace millrace

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "graph/unread_file.h"
 #include "millrace/attr.h"
 #include "xxhash.h"
 
@@ -27,8 +28,11 @@ class Pieces {
   void Number(int64_t value) { Bytes(&value, sizeof(value)); }
 
   void Attributes(const AttrMap& attrs) {
-    Number(static_cast<int64_t>(attrs.size()));
-    for (const AttrMap::Entry& attr : attrs) Attribute(attr);
+    const int64_t notes = attrs.Has(kWhyUnread) ? 1 : 0;
+    Number(static_cast<int64_t>(attrs.size()) - notes);
+    for (const AttrMap::Entry& attr : attrs) {
+      if (attr.first != kWhyUnread) Attribute(attr);
+    }
   }
   void Attribute(const AttrMap::Entry& attr) {
     Text(attr.first);

@@ -182,6 +182,7 @@ class CheckpointReader final : public TensorReader {
 
   absl::StatusOr<Tensor> ReadSlice(const std::string& name, const TensorSlice& slice) override {
     MR_ASSIGN_OR_RETURN(const proto::BundleEntryProto* entry, Find(name));
+    if (const absl::Status within = CheckSlice(slice); !within.ok()) return AtTensor(name, within);
     absl::StatusOr<Tensor> tensor = Assemble(name, *entry, slice);
     if (tensor.ok() || entry->slices_size() == 0) return tensor;
     return AtTensor(name, tensor.status());
@@ -218,6 +219,7 @@ class CheckpointReader final : public TensorReader {
     std::vector<std::pair<TensorSlice, const proto::BundleEntryProto*>> stored;
     if (entry.slices_size() == 0) stored.push_back({WholeSlice(whole), &entry});
     int64_t elements = 0;
+    std::vector<TensorSlice> parts;
     for (const proto::TensorSliceProto& proto : entry.slices()) {
       MR_ASSIGN_OR_RETURN(const TensorSlice slice, SliceFromProto(whole, proto));
       const int64_t common = CommonElements(slice, wanted);
@@ -226,7 +228,9 @@ class CheckpointReader final : public TensorReader {
       const auto found = index_.entries.find(SliceKey(name, proto));
       if (found == index_.entries.end()) return Corrupt("one of its slices is missing");
       stored.push_back({slice, &found->second});
+      parts.push_back(slice);
     }
+    if (AnyOverlap(std::move(parts))) return Corrupt("two of its slices hold the same elements");
     if (entry.slices_size() > 0 && elements != wanted.shape.num_elements()) {
       return absl::InvalidArgumentError(
           absl::StrCat("its slices hold ", elements, " of the ", wanted.shape.num_elements(), " elements that are asked for"));
@@ -294,7 +298,10 @@ class CheckpointWriter final : public TensorWriter {
   }
 
   absl::Status AddSlice(const std::string& name, const TensorSlice& slice, const Tensor& part) override {
-    if (IsWhole(slice)) return Add(name, part);
+    if (const absl::Status within = CheckSlice(slice); !within.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(prefix_, ": tensor '", name, "': ", within.message()));
+    }
+    if (IsWhole(slice) && part.shape() == slice.shape) return Add(name, part);
     proto::BundleEntryProto whole;
     whole.set_dtype(static_cast<proto::DataType>(part.dtype()));
     ShapeToProto(slice.whole, whole.mutable_shape());
@@ -306,6 +313,12 @@ class CheckpointWriter final : public TensorWriter {
       return absl::InvalidArgumentError(absl::StrCat(prefix_, ": ", part.type().ToString(), " is no slice of tensor '", name, "' of shape ",
                                                      slice.whole.ToString(), fits ? "" : ", which was added otherwise"));
     }
+    std::vector<TensorSlice>& added = slices_[name];
+    for (const TensorSlice& other : added) {
+      if (CommonElements(other, slice) == 0) continue;
+      return absl::InvalidArgumentError(absl::StrCat(prefix_, ": tensor '", name, "': two of its slices hold the same elements"));
+    }
+    added.push_back(slice);
     proto::BundleEntryProto& entry = fresh ? index_.entries[name] = whole : others->second;
     SliceToProto(slice, entry.add_slices());
     return Add(SliceKey(name, *entry.slices().rbegin()), part);
@@ -330,6 +343,7 @@ class CheckpointWriter final : public TensorWriter {
   const std::unique_ptr<AtomicFile> index_file_;
   const std::unique_ptr<AtomicFile> data_file_;
   CheckpointIndex index_;
+  std::map<std::string, std::vector<TensorSlice>> slices_;  // that were added, by tensor
   int64_t offset_ = 0;
 };
 

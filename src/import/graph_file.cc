@@ -13,6 +13,7 @@
 #include "files/mapped_file.h"
 #include "graph/dot.h"
 #include "graph/one_line.h"
+#include "graph/verify.h"
 #include "import/graph_export.h"
 #include "import/graph_import.h"
 #include "millrace/import.h"
@@ -240,6 +241,7 @@ absl::StatusOr<Graph> LoadGraph(const std::string& path) {
 }
 
 absl::Status SaveGraph(const Graph& graph, const std::string& path) {
+  MR_RETURN_IF_ERROR(CheckNodeIds(graph));
   MR_ASSIGN_OR_RETURN(const std::unique_ptr<AtomicFile> file, AtomicFile::Create(path));
   if (absl::Status status = WriteGraph(graph, path, *file); !status.ok()) return InFile(path, status);
   return file->Commit();

@@ -1,5 +1,13 @@
 #include "import/plan_proto.h"
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <variant>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "import/tensor_proto.h"
 #include "millrace/status.h"
@@ -22,10 +30,32 @@ void WaitsToProto(const StepWaits& waits, google::protobuf::RepeatedPtrField<pro
   }
 }
 
+// A message is the same after a way through text when it has the one NaN of text; the bits of others are kept beside it.
+void KeepBitsOfNans(proto::PlanInstance* message) {
+  const auto is_nan = [](float value) { return std::isnan(value); };
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  for (proto::AttrEntry& attr : *message->mutable_attrs()) {
+    proto::AttrValue& value = *attr.mutable_value();
+    std::vector<float> floats(value.list().f().begin(), value.list().f().end());
+    if (value.has_f()) floats = {value.f()};
+    if (std::none_of(floats.begin(), floats.end(), is_nan)) continue;
+    proto::PlanInstance::FloatBits* kept = message->add_float_bits();
+    kept->set_key(attr.key());
+    for (const float each : floats) kept->add_bits(std::bit_cast<uint32_t>(each));
+    if (value.has_f()) {
+      value.set_f(kNan);
+    } else {
+      google::protobuf::RepeatedField<float>& list = *value.mutable_list()->mutable_f();
+      std::replace_if(list.begin(), list.end(), is_nan, kNan);
+    }
+  }
+}
+
 void InstanceToProto(const OpInstance& instance, proto::PlanInstance* message) {
   message->set_name(instance.name);
   message->set_op(instance.op);
   AttrMapToProto(instance.attrs, message->mutable_attrs());
+  KeepBitsOfNans(message);
   for (const TensorType& type : instance.inputs) TypeToProto(type, message->add_inputs());
   for (const TensorType& type : instance.outputs) TypeToProto(type, message->add_outputs());
   message->set_has_input_values(!instance.input_values.empty());
@@ -144,11 +174,30 @@ absl::StatusOr<std::vector<TensorType>> TypesFromProto(const google::protobuf::R
   return types;
 }
 
+absl::Status TakeBitsOfNans(const proto::PlanInstance& message, AttrMap& attrs) {
+  for (const proto::PlanInstance::FloatBits& kept : message.float_bits()) {
+    std::vector<float> floats;
+    for (const uint32_t bits : kept.bits()) floats.push_back(std::bit_cast<float>(bits));
+    const AttrValue* value = attrs.Find(kept.key());
+    const auto* list = value == nullptr ? nullptr : std::get_if<std::vector<float>>(value);
+    if (value != nullptr && std::holds_alternative<float>(*value) && floats.size() == 1) {
+      attrs.Set(kept.key(), floats[0]);
+    } else if (list != nullptr && list->size() == floats.size()) {
+      attrs.Set(kept.key(), std::move(floats));
+    } else {
+      return absl::InvalidArgumentError(absl::StrCat("node '", message.name(), "' has bits of ", floats.size(), " floats of its attribute '", kept.key(),
+                                                     "', which has other values"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<OpInstance> InstanceFromProto(const proto::PlanInstance& message) {
   OpInstance instance;
   instance.name = message.name();
   instance.op = message.op();
   MR_ASSIGN_OR_RETURN(instance.attrs, AttrMapFromProto(message.attrs()));
+  MR_RETURN_IF_ERROR(TakeBitsOfNans(message, instance.attrs));
   MR_ASSIGN_OR_RETURN(instance.inputs, TypesFromProto(message.inputs()));
   MR_ASSIGN_OR_RETURN(instance.outputs, TypesFromProto(message.outputs()));
   if (message.has_input_values()) instance.input_values.resize(instance.inputs.size());

@@ -3,6 +3,7 @@
 #include <google/protobuf/io/coded_stream.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -94,8 +95,10 @@ int64_t NumValues(const proto::TensorProto& proto) {
          proto.dcomplex_val_size() / 2 + proto.half_val_size() + proto.uint32_val_size() + proto.uint64_val_size();
 }
 
-// Writes one value that stands for every element; false when this type has no short form.
+// Writes one value that stands for every element; false when it has no short form: as text, a NaN would lose its bits.
 bool OneValueToProto(const Tensor& tensor, proto::TensorProto* proto) {
+  const bool as_number = tensor.dtype() == DataType::kFloat || tensor.dtype() == DataType::kDouble;
+  if (as_number && std::isnan(tensor.DoubleAt(0))) return false;
   switch (HeldIn(tensor.dtype())) {
     case DataType::kFloat: proto->add_float_val(tensor.as<float>()[0]); return true;
     case DataType::kDouble: proto->add_double_val(tensor.as<double>()[0]); return true;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "import/tensor_proto.h"
 
 namespace millrace {
@@ -67,6 +68,18 @@ TensorSlice WholeSlice(const Shape& whole) { return {whole, Shape::Dims(whole.ra
 
 bool IsWhole(const TensorSlice& slice) { return slice.shape == slice.whole; }
 
+absl::Status CheckSlice(const TensorSlice& slice) {
+  const int rank = slice.whole.rank();
+  bool within = slice.whole.fully_known() && slice.shape.fully_known() && slice.shape.rank() == rank && static_cast<int>(slice.begin.size()) == rank;
+  for (int d = 0; within && d < rank; ++d) {
+    const int64_t begin = slice.begin[d];
+    within = begin >= 0 && begin <= slice.whole.dim(d) && slice.shape.dim(d) <= slice.whole.dim(d) - begin;
+  }
+  if (within) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("a slice of ", slice.shape.ToString(), " from [", absl::StrJoin(slice.begin, ","),
+                                                 "] on does not lie within ", slice.whole.ToString()));
+}
+
 absl::StatusOr<TensorSlice> SliceFromProto(const Shape& whole, const proto::TensorSliceProto& proto) {
   const auto outside = [&] {
     return absl::InvalidArgumentError(absl::StrCat("corrupt: one of its slices does not lie within ", whole.ToString()));
@@ -123,6 +136,18 @@ void CopyCommon(const TensorSlice& from, const Tensor& source, const TensorSlice
     for (; d >= 0 && ++at[d] == common.begin[d] + common.shape.dim(d); --d) at[d] = common.begin[d];
     more = d >= 0;
   }
+}
+
+bool AnyOverlap(std::vector<TensorSlice> slices) {
+  if (slices.empty() || slices[0].whole.rank() == 0) return slices.size() > 1;
+  std::sort(slices.begin(), slices.end(), [](const TensorSlice& a, const TensorSlice& b) { return a.begin[0] < b.begin[0]; });
+  for (size_t i = 0; i < slices.size(); ++i) {
+    const int64_t end = slices[i].begin[0] + slices[i].shape.dim(0);
+    for (size_t k = i + 1; k < slices.size() && slices[k].begin[0] < end; ++k) {
+      if (CommonElements(slices[i], slices[k]) > 0) return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace millrace

@@ -3,6 +3,7 @@
 #define MILLRACE_SRC_IMPORT_TENSOR_SLICE_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "millrace/import.h"
@@ -14,6 +15,9 @@ namespace millrace {
 TensorSlice WholeSlice(const Shape& whole);
 bool IsWhole(const TensorSlice& slice);
 
+// InvalidArgument unless the slice is a box within its whole, of known shape.
+absl::Status CheckSlice(const TensorSlice& slice);
+
 // InvalidArgument when it does not lie within `whole`. An extent without a length is the whole dimension.
 absl::StatusOr<TensorSlice> SliceFromProto(const Shape& whole, const proto::TensorSliceProto& proto);
 void SliceToProto(const TensorSlice& slice, proto::TensorSliceProto* proto);
@@ -24,6 +28,9 @@ std::string SliceKey(const std::string& name, const proto::TensorSliceProto& sli
 // Elements that both slices of one tensor hold, and copying them. Requires elements of a fixed size.
 int64_t CommonElements(const TensorSlice& a, const TensorSlice& b);
 void CopyCommon(const TensorSlice& from, const Tensor& source, const TensorSlice& to, Tensor& target);
+
+// Whether any two of these slices of one tensor hold the same element: what they hold together would not say what they leave out.
+bool AnyOverlap(std::vector<TensorSlice> slices);
 
 }  // namespace millrace
 

@@ -1,7 +1,9 @@
 #include "plan/check_tables.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <utility>
@@ -10,6 +12,7 @@
 #include "millrace/status.h"
 #include "millrace/types.h"
 #include "plan/disk_layout.h"
+#include "plan/machine_limits.h"
 #include "plan/step_order.h"
 
 namespace millrace {
@@ -101,10 +104,11 @@ absl::Status CheckLanes(const ExecutionPlan& plan) {
     }
     for (int64_t i = 0; i < lane.num_steps(); ++i) {
       const double seconds = SecondsOf(lane, i);
-      if (std::isfinite(seconds) && seconds >= 0) continue;
+      if (seconds >= 0 && seconds <= kMostStepSeconds) continue;
       return absl::InternalError(absl::StrCat(where, " has a step ", i, " of ", seconds, " seconds, expected a time"));
     }
     for (const ComputeStep& step : lane.compute) {
+      if (step.partition < 0) return absl::InternalError(absl::StrCat(where, " has a step in partition ", step.partition));
       if (step.instance < 0 || step.instance >= static_cast<int32_t>(plan.instances.size())) {
         return absl::InternalError(absl::StrCat(where, " names instance ", step.instance, ", which is not there"));
       }
@@ -139,9 +143,54 @@ absl::Status CheckTypes(const ExecutionPlan& plan) {
   return absl::OkStatus();
 }
 
+// What reports tell.
+absl::Status CheckFigures(const ExecutionPlan& plan) {
+  const auto check = [](const char* what, int64_t value) {
+    return value >= 0 ? absl::OkStatus() : absl::InternalError(absl::StrCat("plan: ", what, " is ", value, ", expected 0 or more"));
+  };
+  for (const PlanDevice& device : plan.devices) {
+    for (const int64_t bytes : {device.budget_bytes, device.arena_bytes, device.peak_live_bytes}) MR_RETURN_IF_ERROR(check("a number of bytes", bytes));
+    MR_RETURN_IF_ERROR(check("the number of partitions", device.num_partitions));
+  }
+  MR_RETURN_IF_ERROR(check("partition_size", plan.partition_size));
+  for (const int64_t bytes : {plan.host_budget_bytes, plan.host_pool_bytes, plan.host_bytes, plan.disk_scratch_bytes, plan.bytes_to_host,
+                              plan.bytes_to_device, plan.bytes_to_disk, plan.bytes_from_disk}) {
+    MR_RETURN_IF_ERROR(check("a number of bytes", bytes));
+  }
+  const PlanCounts& counts = plan.counts;
+  for (const int64_t count : {counts.swap_outs, counts.swap_ins, counts.recomputed_nodes, counts.sends, counts.recvs, counts.nodes}) {
+    MR_RETURN_IF_ERROR(check("a count", count));
+  }
+  for (const double seconds : {plan.predicted_step_seconds, plan.predicted_compute_seconds, plan.lower_bound_seconds}) {
+    if (!std::isfinite(seconds) || seconds < 0) return absl::InternalError(absl::StrCat("plan: it takes ", seconds, " seconds, expected a time"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
+absl::Status CheckResidences(const ExecutionPlan& plan) {
+  int64_t positions = 0, most = std::numeric_limits<int64_t>::max();
+  for (const Lane& lane : plan.lanes) {
+    if (lane.num_steps() > 0) positions = std::max(positions, PositionOf(lane, lane.num_steps() - 1) + 1);
+  }
+  for (const Residence& stay : plan.residences) {
+    const bool there = stay.device >= 0 && stay.device < static_cast<int32_t>(plan.devices.size());
+    // One that no step is within stands before the next.
+    const bool in_step = stay.first >= 0 && stay.first <= stay.last && stay.last <= positions;
+    if (there && in_step && stay.bytes >= 0 && stay.bytes <= most &&
+        (stay.bytes == 0 || LiesWithin(stay.offset, stay.bytes, plan.devices[stay.device].arena_bytes))) {
+      most -= stay.bytes;  // all of them are added up
+      continue;
+    }
+    return absl::InternalError(absl::StrCat("plan: '", stay.tensor.str(), "' stays at ", stay.offset, "+", stay.bytes, " of device ", stay.device,
+                                            " over positions ", stay.first, " to ", stay.last, ", outside of its arena or of the step's ", positions));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckTables(const ExecutionPlan& plan) {
+  MR_RETURN_IF_ERROR(CheckFigures(plan));
   MR_RETURN_IF_ERROR(CheckTypes(plan));
   MR_RETURN_IF_ERROR(CheckPlaces(plan));
   MR_RETURN_IF_ERROR(CheckParts(plan));

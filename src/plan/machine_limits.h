@@ -5,7 +5,10 @@
 namespace millrace {
 
 inline constexpr double kLeastRate = 1, kMostRate = 1e30;  // per second
+inline constexpr double kMostGbps = kMostRate / 1e9;
 inline constexpr double kMostMachineSeconds = 1e9;
+// Of a step of a plan: more than such a machine takes for the largest tensors, and sums of it are finite.
+inline constexpr double kMostStepSeconds = 1e100;
 
 }  // namespace millrace
 

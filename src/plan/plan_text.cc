@@ -1,10 +1,12 @@
 #include "plan/plan_text.h"
 
 #include <set>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "graph/one_line.h"
 #include "plan/step_order.h"
 
 namespace millrace {
@@ -38,7 +40,7 @@ std::string Tensors(const ExecutionPlan& plan, const StepOffsets& offsets, const
 template <typename T>
 std::string NameAt(const std::vector<T>& list, int32_t index) {
   if (index < 0 || index >= static_cast<int32_t>(list.size())) return absl::StrCat("#", index, "?");
-  return list[index].name;
+  return OnOneLine(list[index].name);
 }
 
 std::string WaitsToText(const ExecutionPlan& plan, const StepWaits& waits) {
@@ -109,17 +111,16 @@ const char* ResidenceKindName(Residence::Kind kind) {
 }
 
 void AppendHeader(const ExecutionPlan& plan, const PlanTextOptions& options, std::string* out) {
-  absl::StrAppend(out, "plan ", plan.strategy);
+  const auto line = [&](const auto&... parts) { absl::StrAppend(out, OnOneLine(absl::StrCat(parts...)), "\n"); };
+  absl::StrAppend(out, "plan ", OnOneLine(plan.strategy));
   if (plan.partition_size > 0) absl::StrAppend(out, "  partition_size ", plan.partition_size);
   absl::StrAppend(out, "  nodes ", plan.counts.nodes, "  swap_outs ", plan.counts.swap_outs, "  swap_ins ",
                   plan.counts.swap_ins);
   if (plan.counts.recomputed_nodes > 0) absl::StrAppend(out, "  recomputed ", plan.counts.recomputed_nodes);
   absl::StrAppend(out, "\n");
   for (const PlanDevice& device : plan.devices) {
-    absl::StrAppend(out, "device ", device.name, "  arena ", device.arena_bytes, "  peak_live ",
-                    device.peak_live_bytes);
-    if (device.budget_bytes > 0) absl::StrAppend(out, "  budget ", device.budget_bytes);
-    absl::StrAppend(out, "  partitions ", device.num_partitions, "\n");
+    line("device ", device.name, "  arena ", device.arena_bytes, "  peak_live ", device.peak_live_bytes,
+         device.budget_bytes > 0 ? absl::StrCat("  budget ", device.budget_bytes) : "", "  partitions ", device.num_partitions);
   }
   absl::StrAppend(out, "host  pool ", plan.host_pool_bytes, "  all ", plan.host_bytes, "\n");
   if (plan.tiered) {
@@ -144,24 +145,20 @@ void AppendHeader(const ExecutionPlan& plan, const PlanTextOptions& options, std
   }
   int32_t index = 0;
   for (const PlanVariable& variable : plan.variables) {
-    absl::StrAppend(out, "variable ", variable.name, "  ", variable.type.ToString(), "  ",
-                    variable.resident_offset != kNoAddress ? Address(variable.resident_offset)
-                    : variable.host_offset != kNoAddress   ? absl::StrCat("pool", Address(variable.host_offset))
-                    : plan.tiered                          ? "disk"
-                                                           : "host",
-                    variable.read_before_write ? "  read" : "", variable.written ? "  written" : "",
-                    leaving.count(index++) > 0 ? "  leaves" : "",
-                    variable.whole.empty() ? "" : absl::StrCat("  of ", variable.whole, " ", variable.whole_type.ToString(), " at ", variable.home_offset),
-                    "\n");
+    line("variable ", variable.name, "  ", variable.type.ToString(), "  ",
+         variable.resident_offset != kNoAddress ? Address(variable.resident_offset)
+         : variable.host_offset != kNoAddress   ? absl::StrCat("pool", Address(variable.host_offset))
+         : plan.tiered                          ? "disk"
+                                                : "host",
+         variable.read_before_write ? "  read" : "", variable.written ? "  written" : "", leaving.count(index++) > 0 ? "  leaves" : "",
+         variable.whole.empty() ? "" : absl::StrCat("  of ", variable.whole, " ", variable.whole_type.ToString(), " at ", variable.home_offset));
   }
   for (const PlanConstant& constant : plan.constants) {
-    absl::StrAppend(out, "constant ", constant.name, "  ", constant.value.type().ToString(), "  ",
-                    constant.resident_offset == kNoAddress ? "host" : Address(constant.resident_offset), "\n");
+    line("constant ", constant.name, "  ", constant.value.type().ToString(), "  ",
+         constant.resident_offset == kNoAddress ? "host" : Address(constant.resident_offset));
   }
-  for (const PlanFeed& feed : plan.feeds) absl::StrAppend(out, "feed ", feed.name, "  ", feed.type.ToString(), "\n");
-  for (const PlanFetch& fetch : plan.fetches) {
-    absl::StrAppend(out, "fetch ", fetch.name, "  ", fetch.type.ToString(), fetch.value.empty() ? "" : "  known", "\n");
-  }
+  for (const PlanFeed& feed : plan.feeds) line("feed ", feed.name, "  ", feed.type.ToString());
+  for (const PlanFetch& fetch : plan.fetches) line("fetch ", fetch.name, "  ", fetch.type.ToString(), fetch.value.empty() ? "" : "  known");
 }
 
 }  // namespace
@@ -196,7 +193,7 @@ std::string StepToText(const ExecutionPlan& plan, int32_t lane, int64_t step, co
                                   WaitsToText(plan, WaitsOf(l, step)));
   if (options.seconds) absl::StrAppendFormat(&text, "  %.6gs", SecondsOf(l, step));
   if (!compute && !l.copies[step].reason.empty()) absl::StrAppend(&text, "  \"", l.copies[step].reason.str(), "\"");
-  return text;
+  return OnOneLine(text);
 }
 
 std::string PlanToText(const ExecutionPlan& plan, const PlanTextOptions& options) {
@@ -212,8 +209,8 @@ std::string PlanToText(const ExecutionPlan& plan, const PlanTextOptions& options
     absl::StrAppend(&out, "  ");
     if (plan.devices.size() > 1) absl::StrAppend(&out, residence.device, " ");
     absl::StrAppend(&out, "[", residence.first, ",", residence.last, "]  ", Range(residence.offset, residence.bytes),
-                    "  ", ResidenceKindName(residence.kind), "  ", residence.tensor.str());
-    if (!residence.reason.empty()) absl::StrAppend(&out, "  \"", residence.reason.str(), "\"");
+                    "  ", ResidenceKindName(residence.kind), "  ", OnOneLine(residence.tensor.str()));
+    if (!residence.reason.empty()) absl::StrAppend(&out, "  \"", OnOneLine(residence.reason.str()), "\"");
     absl::StrAppend(&out, "\n");
   }
   return out;

@@ -4,7 +4,8 @@
 //   3 compute  p1  b (Relu)  a:0@0+64 -> b:0@64+64  [to-device>=1]
 //   4 to-host  p1  a_out  a:0@0+64 -> pool@0  [compute>=2]  "consumer c is 3 partitions away"
 //
-// An address is "owner@offset+bytes", "-" without one; "[lane>=n]" waits until that lane has done n steps.
+// An address is "owner@offset+bytes", "-" without one; "[lane>=n]" waits until that lane has done n steps. Bytes of names
+// that do not print are shown as \xNN.
 #ifndef MILLRACE_SRC_PLAN_PLAN_TEXT_H_
 #define MILLRACE_SRC_PLAN_PLAN_TEXT_H_
 

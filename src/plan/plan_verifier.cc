@@ -7,6 +7,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "graph/one_line.h"
 #include "millrace/status.h"
 #include "plan/byte_range_map.h"
 #include "plan/check_tables.h"
@@ -138,7 +139,8 @@ absl::Status Verifier::Run() {
       MR_RETURN_IF_ERROR(CheckCopy(ref, lane.copies[ref.index], lane.kind));
     }
   }
-  return CheckEnd();
+  MR_RETURN_IF_ERROR(CheckEnd());
+  return CheckResidences(plan_);
 }
 
 // What is there before the first step.
@@ -571,6 +573,9 @@ absl::Status Verifier::CheckEnd() {
 
 }  // namespace
 
-absl::Status VerifyPlan(const ExecutionPlan& plan) { return Verifier(plan).Run(); }
+absl::Status VerifyPlan(const ExecutionPlan& plan) {
+  const absl::Status verified = Verifier(plan).Run();
+  return absl::Status(verified.code(), OnOneLine(std::string(verified.message())));  // of names that may hold anything
+}
 
 }  // namespace millrace

@@ -8,7 +8,8 @@
 //  - what is read has been written before: outputs before inputs, a copy to the pool before the copy back (of the same
 //    tensor), the newest value of a variable wherever it is read, and every written variable is home at the end;
 //  - in a tiered plan the host pool is checked as an arena is, the disk as the pool is in others;
-//  - every fetch is copied, and counts, sizes and indices agree.
+//  - every fetch is copied, and counts, sizes and indices agree;
+//  - figures are some, and residences lie within the step and the arena: reports are made of them.
 //
 // Happens-before is a vector clock per step (how many steps of every lane are done when it starts); overlaps are
 // found in a map of byte ranges, each with its last writer and its readers since. Nearly linear in the steps.

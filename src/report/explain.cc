@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "graph/near_names.h"
+#include "graph/one_line.h"
 #include "plan/plan_text.h"
 #include "plan/step_order.h"
 #include "report/text_table.h"
@@ -95,7 +96,7 @@ class Explainer {
     std::sort(names.begin(), names.end());
     names.resize(std::min(names.size(), kMost));
     std::string text = names.empty() ? "; it may have been folded or not be needed" : "; there are";
-    for (const auto& [distance, each] : names) absl::StrAppend(&text, " ", each);
+    for (const auto& [distance, each] : names) absl::StrAppend(&text, " ", OnOneLine(each));
     return text;
   }
 
@@ -112,14 +113,14 @@ class Explainer {
                       ".\n", CutWords(lane, ref.index));
     } else {
       const CopyStep& copy = lane.copies[ref.index];
-      absl::StrAppend(&text, copy.name, " copies ", copy.tensor.str(), " (", FormatBytes(copy.bytes), ") ",
+      absl::StrAppend(&text, OnOneLine(copy.name), " copies ", OnOneLine(copy.tensor.str()), " (", FormatBytes(copy.bytes), ") ",
                       lane.kind == LaneKind::kToHost ? "to " : "from ", HostRefToText(plan_, copy.host), " in ",
-                      FormatSeconds(copy.predicted_seconds), " as predicted, at position ", copy.position, ": ", copy.reason.str(), ".\n");
+                      FormatSeconds(copy.predicted_seconds), " as predicted, at position ", copy.position, ": ", OnOneLine(copy.reason.str()), ".\n");
     }
     for (const Wait& wait : WaitsOf(lane, ref.index)) {
       const Lane& other = plan_.lanes[wait.lane];
       if (wait.count <= 0 || wait.count > other.num_steps()) continue;
-      absl::StrAppend(&text, "  It waits for ", NameOf(plan_, wait.lane, wait.count - 1), " on lane ",
+      absl::StrAppend(&text, "  It waits for ", OnOneLine(NameOf(plan_, wait.lane, wait.count - 1)), " on lane ",
                       LaneName(plan_, wait.lane), ".\n");
     }
     return text;
@@ -185,8 +186,8 @@ class Explainer {
     for (const Residence& residence : plan_.residences) {
       if (residence.tensor == tensor && residence.kind != Residence::Kind::kScratch) stays.push_back(&residence);
     }
-    if (stays.empty()) return absl::StrCat(tensor, " has no device memory of its own.\n");
-    std::string text = absl::StrCat(tensor, ", ", FormatBytes(stays[0]->bytes));
+    if (stays.empty()) return absl::StrCat(OnOneLine(tensor), " has no device memory of its own.\n");
+    std::string text = absl::StrCat(OnOneLine(tensor), ", ", FormatBytes(stays[0]->bytes));
     if (asked != tensor && !absl::StartsWith(tensor, absl::StrCat(asked, ":"))) {
       absl::StrAppend(&text, " (", asked, " lies in its memory: a view of it, or computed in place)");
     }
@@ -195,7 +196,7 @@ class Explainer {
     for (size_t s = 0; s < stays.size(); ++s) {
       const Residence& stay = *stays[s];
       absl::StrAppend(&text, "  on the device over positions ", stay.first, " to ", stay.last, " at address ", stay.offset, ": ",
-                      stay.reason.str(), "\n");
+                      OnOneLine(stay.reason.str()), "\n");
       for (const Use& use : uses) {
         if (use.position < stay.first || use.position > stay.last) continue;
         absl::StrAppend(&text, "    ", use.reads && use.writes ? "read and written" : use.writes ? "written" : "read", " by ", use.node, " (", use.op, ") at ", use.position,
@@ -225,7 +226,7 @@ class Explainer {
   // ": why", of what a node makes.
   std::string ReasonOf(const std::string& node) const {
     for (const Residence& stay : plan_.residences) {
-      if (absl::StartsWith(stay.tensor.str(), absl::StrCat(node, ":"))) return absl::StrCat(": ", stay.reason.str());
+      if (absl::StartsWith(stay.tensor.str(), absl::StrCat(node, ":"))) return absl::StrCat(": ", OnOneLine(stay.reason.str()));
     }
     return "";
   }
@@ -248,32 +249,71 @@ class Explainer {
       if (copy.tensor != tensor) continue;
       absl::StrAppend(&text, "    ", lane.kind == LaneKind::kToHost ? "copied to " : "copied in from ",
                       HostRefToText(plan_, copy.host), " at ", copy.position, " in ", FormatSeconds(copy.predicted_seconds),
-                      ": ", copy.reason.str(), "\n");
+                      ": ", OnOneLine(copy.reason.str()), "\n");
     }
     return text;
   }
 
-  // Why a tensor that never leaves stays.
-  std::string KeptWords(const Residence& stay, const std::vector<Use>& uses) const {
-    if (uses.size() < 2) return "  kept: it is used at once and gone\n";
-    size_t longest = 1;
-    for (size_t k = 2; k < uses.size(); ++k) {
-      if (uses[k].position - uses[k - 1].position > uses[longest].position - uses[longest - 1].position) longest = k;
+  // Whether its value lies on the device from one step to the next.
+  bool StaysOverTheEnd(const std::string& tensor) const {
+    const auto is_resident = [&](const auto& each) { return each.name == tensor && each.resident_offset != kNoAddress; };
+    return std::any_of(plan_.variables.begin(), plan_.variables.end(), is_resident) ||
+           std::any_of(plan_.constants.begin(), plan_.constants.end(), is_resident);
+  }
+
+  // Whether the first use in a step needs what the last one of the step before left.
+  bool IsOverwrittenFirst(const std::string& tensor) const {
+    return std::any_of(plan_.variables.begin(), plan_.variables.end(),
+                       [&](const PlanVariable& variable) { return variable.name == tensor && !variable.read_before_write; });
+  }
+
+  // Two uses that follow one another; `over_end`: the second is in the next step.
+  struct Gap {
+    const Use* from = nullptr;
+    const Use* to = nullptr;
+    bool over_end = false;
+  };
+
+  // The gap of most positions. Requires uses, or two that are in one step.
+  Gap LongestGap(const std::vector<Use>& uses, bool over_end) const {
+    Gap longest;
+    int64_t most = -1;
+    for (size_t k = over_end ? 0 : 1; k < uses.size(); ++k) {
+      const Gap gap{&uses[k == 0 ? uses.size() - 1 : k - 1], &uses[k], k == 0};
+      const int64_t positions = gap.to->position - gap.from->position + (gap.over_end ? order_.back().position + 1 : 0);
+      if (positions > most) longest = gap;
+      most = std::max(most, positions);
     }
-    const Use &from = uses[longest - 1], &to = uses[longest];
+    return longest;
+  }
+
+  // Seconds of compute between the two.
+  double WaitOf(const Gap& gap) const {
     double wait = 0;
     for (const StepRef& ref : order_) {
-      if (ref.position > from.position && ref.position < to.position && LaneOf(ref).kind == LaneKind::kCompute) {
-        wait += SecondsOf(LaneOf(ref), ref.index);
-      }
+      const bool after = ref.position > gap.from->position, before = ref.position < gap.to->position;
+      if ((gap.over_end ? after || before : after && before) && LaneOf(ref).kind == LaneKind::kCompute) wait += SecondsOf(LaneOf(ref), ref.index);
     }
+    return wait;
+  }
+
+  // Why a tensor that never leaves stays.
+  std::string KeptWords(const Residence& stay, const std::vector<Use>& uses) const {
+    const std::string& tensor = stay.tensor.str();
+    const bool stays = StaysOverTheEnd(tensor), over_end = stays && !IsOverwrittenFirst(tensor);
+    if (uses.empty() || (uses.size() == 1 && !over_end)) {
+      return stays ? "  kept: it stays for the next step\n" : "  kept: it is used at once and gone\n";
+    }
+    const Gap gap = LongestGap(uses, over_end);
+    const double wait = WaitOf(gap);
+    const int64_t partitions = int64_t{gap.to->partition} - gap.from->partition + (gap.over_end ? plan_.devices[stay.device].num_partitions : 0);
     const auto bytes = static_cast<double>(stay.bytes);
     const double copies = 2 * machine_.copy_latency_seconds + bytes / machine_.to_host_bytes_per_second +
                           bytes / machine_.to_device_bytes_per_second;
-    std::string text = absl::StrCat("  kept: its longest wait is ", FormatSeconds(wait), " of compute from ", from.node, " to ",
-                                    to.node, ", ", to.partition - from.partition, " partitions; a copy out and back takes ",
-                                    FormatSeconds(copies), ". ");
-    const auto distance = [&] { return absl::StrCat(to.partition - uses[0].partition); };
+    std::string text = absl::StrCat("  kept: ", stays ? "it stays for the next step; " : "", "its longest wait is ", FormatSeconds(wait),
+                                    " of compute from ", gap.from->node, gap.over_end ? " over the step's end" : "", " to ", gap.to->node, ", ",
+                                    partitions, " partitions; a copy out and back takes ", FormatSeconds(copies), ". ");
+    const auto distance = [&] { return absl::StrCat(gap.to->partition - uses[0].partition); };
     if (plan_.strategy == "baseline") return text + "baseline moves nothing.\n";
     const bool lasts = stay.kind == Residence::Kind::kVariable || stay.kind == Residence::Kind::kConstant;
     if (plan_.strategy == "tflms" && lasts) return text + "tflms keeps variables and constants on the device.\n";

@@ -251,8 +251,8 @@ class View {
   int64_t left_out_ = 0, drawn_together_ = 0;
 };
 
-// "</" would end the script that the data is in.
-std::string ForScript(const std::string& json) { return absl::StrReplaceAll(json, {{"</", "<\\/"}}); }
+// "</" would end the script that the data is in, and "<!--<script" keep it from ending. JSON has "<" in strings only.
+std::string ForScript(const std::string& json) { return absl::StrReplaceAll(json, {{"<", "\\u003c"}}); }
 
 }  // namespace
 

@@ -67,7 +67,8 @@ for (const v of views) {
 function ticks(low, high, count) {
   const raw = (high - low) / count, scale = Math.pow(10, Math.floor(Math.log10(raw)));
   const step = [1, 2, 5, 10].find(m => m * scale >= raw) * scale, out = [];
-  for (let t = Math.ceil(low / step) * step; t <= high; t += step) out.push(t);
+  const first = Math.ceil(low / step);
+  for (let k = 0; k <= count && (first + k) * step <= high; ++k) out.push((first + k) * step);
   return out;
 }
 
@@ -202,17 +203,33 @@ function hover(px, py) {
   tip.style.left = Math.min(px + 14, width - 480) + 'px'; tip.style.top = (py + 16) + 'px';
 }
 
-function holdersAt(t) {
-  const live = view.stays.filter(s => s[0] <= t && t <= s[1]).sort((a, b) => b[3] - a[3]);
-  const total = live.reduce((sum, s) => sum + s[3], 0);
-  $('when').textContent = 'Largest holders at ' + time(t) + ' of ' + bytes(total) + ' on the device';
+// The most bytes on the device about that time, of stays that are not drawn, too. The first curve is of the clock that the page has,
+// and its points are the most of their columns. What ends then counts: at the end of the step nothing else does.
+function heldAt(t) {
+  let held = 0, before = 0;
+  for (const [when, level] of view.curves[0].points) {
+    if (when > t) break;
+    if (when < t) before = level;
+    held = level;
+  }
+  return Math.max(before, held);
+}
+
+function liveAt(t) { return view.stays.filter(s => s[0] <= t && (t < s[1] || s[1] === view.end)); }
+
+function holdersAt(moment) {
+  const t = Math.min(moment, view.end), listed = liveAt(t).sort((a, b) => b[3] - a[3]).slice(0, 20);
+  $('when').textContent = 'Largest holders at ' + time(t) + ': ' + bytes(listed.reduce((sum, s) => sum + s[3], 0)) + ' of at most ' +
+      bytes(heldAt(t)) + ' on the device';
   $('holders').innerHTML = '<tr><th>bytes</th><th>tensor</th><th>kind</th><th>why it is there</th></tr>' +
-      live.slice(0, 20).map(s => '<tr><td class="n">' + bytes(s[3]) + '</td><td>' + escape(name(s[4])) + '</td><td>' + kinds[s[5]] +
+      listed.map(s => '<tr><td class="n">' + bytes(s[3]) + '</td><td>' + escape(name(s[4])) + '</td><td>' + kinds[s[5]] +
           '</td><td>' + escape(name(s[6])) + '</td></tr>').join('');
 }
 
+// Spans that doubles and the data's hundredths of a microsecond tell apart.
 function zoom(px, factor) {
-  const t = timeAt(Math.max(px, left));
+  const t = timeAt(Math.max(px, left)), least = Math.max(view.end * 1e-9, 0.01);
+  if (factor < 1 && (to - from) * factor < least) return;
   from = Math.max(0, t - (t - from) * factor); to = Math.min(view.end, t + (to - t) * factor);
   draw();
 }
@@ -268,9 +285,19 @@ function selfTest() {
     }
     event('mousedown', at[0], at[1]); event('mouseup', at[0], at[1]);
     check('a click lists holders', $('holders').rows.length > 1);
+    const sumAt = t => view.stays.reduce((sum, s) => sum + (s[0] <= t && t < s[1] ? s[3] : 0), 0);
+    const starts = view.stays.map(s => s[0]).slice(0, 1000), most = starts.reduce((a, b) => sumAt(b) > sumAt(a) ? b : a);
+    for (const t of starts) check('no more is there than the curve tells: ' + sumAt(t) + ' at ' + t, sumAt(t) <= heldAt(t));
+    holdersAt(most);
+    check('holders are of all that is held: ' + $('when').textContent, $('when').textContent.endsWith(' of at most ' + bytes(heldAt(most)) + ' on the device'));
+    if (!view.left && view.stays.length <= 1000) check('the curve has the peak of the stays: ' + sumAt(most), sumAt(most) === view.curves[0].most);
+    holdersAt(view.end);
+    check('the last moment has holders', !view.stays.some(s => s[1] === view.end) || $('holders').rows.length > 1);
     const before = to - from;
     canvas.dispatchEvent(new WheelEvent('wheel', {deltaY: -1, clientX: canvas.getBoundingClientRect().left + at[0], cancelable: true}));
     check('the wheel zooms', to - from < before);
+    for (let i = 0; i < 8; ++i) zoom(width - right, 1e-3);
+    check('zooming ends before times are one: ' + from + ' to ' + to, to > from && ticks(from, to, 8).length <= 9);
     $('reset').click();
     check('the whole step comes back', from === 0 && to === view.end);
     const pixels = context.getImageData(0, 0, canvas.width, canvas.height).data;

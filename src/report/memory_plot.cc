@@ -62,7 +62,7 @@ std::vector<Svg::Point> Staircase(const Curve& curve, const Scale& x, const Scal
     const auto column = [&](size_t k) { return std::floor(x.At(points[k].seconds) * kColumnsPerPixel); };
     const double at = x.At(points[i].seconds);
     int64_t least = points[i].bytes, most = points[i].bytes;
-    size_t next = i;
+    size_t next = i + 1;
     for (; next < points.size() && column(next) == column(i); ++next) {
       least = std::min(least, points[next].bytes);
       most = std::max(most, points[next].bytes);

@@ -1,21 +1,40 @@
 #include <google/protobuf/text_format.h>
 
-#include <cmath>
+#include <cstdint>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "files/atomic_file.h"
 #include "files/mapped_file.h"
 #include "millrace/profile.h"
 #include "millrace/status.h"
+#include "plan/machine_limits.h"
 #include "proto/parse.h"
 #include "millrace/proto/profile.pb.h"
 
 namespace millrace {
 namespace {
 
-absl::Status CheckFigure(const char* field, double value) {
-  if (std::isfinite(value) && value >= 0) return absl::OkStatus();
+absl::Status CheckCount(const char* field, int64_t value) {
+  if (value >= 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(field, ": ", value, ", expected 0 or more"));
+}
+
+absl::Status CheckSeconds(const std::string& field, double value) {
+  if (value >= 0 && value <= kMostMachineSeconds) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(field, ": ", value, ", expected 0 to ", kMostMachineSeconds, " seconds"));
+}
+
+// 0: not known.
+absl::Status CheckRate(const char* field, double value) {
+  if (value == 0 || (value >= kLeastRate && value <= kMostRate)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(field, ": ", value, ", expected 0 or ", kLeastRate, " to ", kMostRate));
+}
+
+// It is only compared with the session's.
+absl::Status CheckGbps(double value) {
+  if (value >= 0 && value <= kMostGbps) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("link_gbps: ", value, ", expected 0 to ", kMostGbps));
 }
 
 absl::StatusOr<Profile> FromProto(const proto::Profile& in) {
@@ -28,19 +47,19 @@ absl::StatusOr<Profile> FromProto(const proto::Profile& in) {
   profile.copy_latency_seconds = in.copy_latency_seconds();
   profile.wake_seconds = in.wake_seconds();
   profile.step_overhead_seconds = in.step_overhead_seconds();
-  MR_RETURN_IF_ERROR(CheckFigure("threads", profile.threads));
-  MR_RETURN_IF_ERROR(CheckFigure("steps", static_cast<double>(profile.steps)));
-  MR_RETURN_IF_ERROR(CheckFigure("link_gbps", profile.link_gbps));
-  MR_RETURN_IF_ERROR(CheckFigure("to_host_bytes_per_second", profile.to_host_bytes_per_second));
-  MR_RETURN_IF_ERROR(CheckFigure("to_device_bytes_per_second", profile.to_device_bytes_per_second));
-  MR_RETURN_IF_ERROR(CheckFigure("copy_latency_seconds", profile.copy_latency_seconds));
-  MR_RETURN_IF_ERROR(CheckFigure("wake_seconds", profile.wake_seconds));
-  MR_RETURN_IF_ERROR(CheckFigure("step_overhead_seconds", profile.step_overhead_seconds));
+  MR_RETURN_IF_ERROR(CheckCount("threads", profile.threads));
+  MR_RETURN_IF_ERROR(CheckCount("steps", profile.steps));
+  MR_RETURN_IF_ERROR(CheckGbps(profile.link_gbps));
+  MR_RETURN_IF_ERROR(CheckRate("to_host_bytes_per_second", profile.to_host_bytes_per_second));
+  MR_RETURN_IF_ERROR(CheckRate("to_device_bytes_per_second", profile.to_device_bytes_per_second));
+  MR_RETURN_IF_ERROR(CheckSeconds("copy_latency_seconds", profile.copy_latency_seconds));
+  MR_RETURN_IF_ERROR(CheckSeconds("wake_seconds", profile.wake_seconds));
+  MR_RETURN_IF_ERROR(CheckSeconds("step_overhead_seconds", profile.step_overhead_seconds));
   for (const proto::Profile::Node& node : in.node()) {
     if (node.name().empty() || node.op().empty()) {
       return absl::InvalidArgumentError("a node has no name or no op");
     }
-    MR_RETURN_IF_ERROR(CheckFigure(node.name().c_str(), node.seconds()));
+    MR_RETURN_IF_ERROR(CheckSeconds(node.name(), node.seconds()));
     if (!profile.nodes.emplace(node.name(), NodeTime{node.op(), node.types(), node.seconds()}).second) {
       return absl::InvalidArgumentError(absl::StrCat("node '", node.name(), "' is there twice"));
     }

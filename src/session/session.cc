@@ -17,6 +17,7 @@
 #include "absl/strings/str_join.h"
 #include "glog/logging.h"
 #include "graph/exceptions.h"
+#include "graph/verify.h"
 #include "millrace/device.h"
 #include "millrace/status.h"
 #include "plan/check_instances.h"
@@ -81,6 +82,7 @@ class SessionImpl final : public Session {
 
   absl::Status Init() {
     MR_RETURN_IF_ERROR(CheckOptions(options_));
+    MR_RETURN_IF_ERROR(CheckOps(ops_));
     MR_RETURN_IF_ERROR(CheckNodeIds(graph_));
     if (options_.profile != nullptr) MR_RETURN_IF_ERROR(CheckProfileIsOf(graph_, *options_.profile));
     if (options_.link_gbps > 0) {
@@ -177,8 +179,10 @@ class SessionImpl final : public Session {
   absl::StatusOr<Graph> RewrittenGraph(const FeedTypes& feeds, const std::vector<std::string>& fetches,
                                        const std::vector<std::string>& targets) override {
     SignatureKey key{feeds, fetches, targets, {}};
-    MR_ASSIGN_OR_RETURN(Compiled compiled, CompileByValue(key, planned_feeds_, nullptr));
+    PassClock clock = MakeClock();
+    MR_ASSIGN_OR_RETURN(Compiled compiled, CompileByValue(key, planned_feeds_, &clock));
     Program program;
+    program.passes = clock.passes();
     program.plan = std::make_shared<const ExecutionPlan>(std::move(compiled.plan));
     program.summary = std::move(compiled.summary);
     FillPredicted(program);
@@ -206,9 +210,14 @@ class SessionImpl final : public Session {
   }
   absl::Status SetVariable(const std::string& name, const Tensor& value) override {
     hidden_states_.WasSet(name);
+    const StoredVariable* const former = variables_.Find(name);
+    // Plans may have been made for the type that it had.
+    if (former != nullptr && !former->declared && former->type != value.type()) MR_RETURN_IF_ERROR(AbandonPlansOf(name));
     return variables_.Set(name, value);
   }
-  absl::StatusOr<std::map<std::string, Tensor>> NodeStates() override { return variables_.ReadStates(); }
+  absl::StatusOr<std::map<std::string, Tensor>> NodeStates() override {
+    return WithoutExceptions([this]() -> absl::StatusOr<std::map<std::string, Tensor>> { return variables_.ReadStates(); });
+  }
   absl::Status SetNodeState(const std::string& node, const Tensor& state) override {
     return variables_.SetState(node, state);
   }
@@ -258,6 +267,14 @@ class SessionImpl final : public Session {
       MR_RETURN_IF_ERROR(devices_[d]->OfferArena(budget_bytes));
     }
     return absl::OkStatus();
+  }
+
+  // Tells the passes as they begin.
+  PassClock MakeClock() const {
+    return PassClock([this](const std::string& pass) {
+      VLOG(2) << "planning: " << pass;
+      if (options_.planning_progress) options_.planning_progress(pass);
+    });
   }
 
   absl::StatusOr<Compiled> CompileByValue(SignatureKey& signature, const std::map<std::string, Tensor>& values, PassClock* clock) {
@@ -396,10 +413,7 @@ class SessionImpl final : public Session {
     auto found = programs_.find(key);
     if (found == programs_.end()) {
       const double start = Now(), seconds_asking = seconds_asking_;
-      PassClock clock([this](const std::string& pass) {
-        VLOG(2) << "planning: " << pass;
-        if (options_.planning_progress) options_.planning_progress(pass);
-      });
+      PassClock clock = MakeClock();
       absl::StatusOr<Compiled> compiled = CompileByValue(signature, values, &clock);
       if (NeedsAnswer(compiled.status())) {
         const absl::Status answered = AnswerFor(base, signature, values);

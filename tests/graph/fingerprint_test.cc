@@ -49,6 +49,10 @@ b = Op(a) {T=float, n=3, list=[1, 2], shape=shape[2,?], s="x"}
   EXPECT_EQ(OfText(kAlike), 2323900411953722332u) << "plans that were written before know their graphs by this number";
 }
 
+TEST(FingerprintTest, WhyAFileWasNotReadDoesNotCount) {
+  EXPECT_EQ(OfText("a = Op() {n=3, _why_unread=\"words.txt: No such file or directory\"}\n"), OfText("a = Op() {n=3}\n"));
+}
+
 TEST(FingerprintTest, WhatPassesEstablishDoesNotCount) {
   auto graph = ParseGraphText(kGraph);
   ASSERT_TRUE(graph.ok());

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "files/crc32c.h"
 #include "graph/text.h"
+#include "import/tensor_slice.h"
 #include "millrace/import.h"
 
 namespace millrace {
@@ -340,6 +341,44 @@ TEST_F(Checkpoint, WhatIsNoSliceOfTheTensorIsRefused) {
   EXPECT_THAT(refused("long", {Shape({9001}), {0}, Shape({9})}, 9), HasSubstr("int8[9] is no slice of tensor 'long' of shape [9001], which was added otherwise"));
   EXPECT_THAT(refused("one", {Shape({3}), {0}, Shape({2})}, 2), HasSubstr("which was added otherwise"));
   EXPECT_THAT(refused("short", {Shape({9}), {0}, Shape({3})}, 2), HasSubstr("int8[2] is no slice of tensor 'short'"));
+}
+
+TEST_F(Checkpoint, SlicesThatAreNotWithinTheirTensorAreRefused) {
+  ASSERT_TRUE(WriteCheckpoint(Path("c"), {{"one", Bytes(4, 1)}}).ok());
+  const auto reader = OpenCheckpointReader(Path("c"));
+  ASSERT_TRUE(reader.ok());
+  const TensorSlice outside[] = {{Shape({4}), {3}, Shape({2})},        {Shape({4}), {-1}, Shape({2})},     {Shape({4}), {5}, Shape({0})},
+                                 {Shape({4}), {0}, Shape({-1})},       {Shape({4}), {0}, Shape({2, 1})},   {Shape({4}), {0, 0}, Shape({2})},
+                                 {Shape({4}), {}, Shape({})},          {Shape({-1}), {0}, Shape({2})},     {Shape({4}), {INT64_MAX}, Shape({2})},
+                                 {Shape({4}), {1}, Shape({INT64_MAX})}, {Shape::UnknownRank(), {}, Shape({2})}};
+  for (const TensorSlice& slice : outside) {
+    const absl::Status read = (*reader)->ReadSlice("one", slice).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(read)) << read;
+    EXPECT_THAT(std::string(read.message()), AllOf(HasSubstr("tensor 'one'"), HasSubstr("does not lie within")));
+    const auto writer = OpenCheckpoint(Path("d"));
+    ASSERT_TRUE(writer.ok());
+    const absl::Status written = (*writer)->AddSlice("one", slice, Bytes(2, 1));
+    EXPECT_TRUE(absl::IsInvalidArgument(written)) << written;
+    EXPECT_THAT(std::string(written.message()), AllOf(HasSubstr("tensor 'one'"), HasSubstr("does not lie within")));
+  }
+  const auto writer = OpenCheckpoint(Path("d"));
+  EXPECT_THAT(std::string((*writer)->AddSlice("one", {Shape({4}), {0}, Shape({4})}, Bytes(3, 1)).message()), HasSubstr("int8[3] is no slice"));
+}
+
+// As many elements as the tensor has, one of them twice and one not at all.
+TEST_F(Checkpoint, SlicesThatOverlapAreRefused) {
+  const auto writer = OpenCheckpoint(Path("c"));
+  ASSERT_TRUE(writer.ok() && (*writer)->AddSlice("one", {Shape({4}), {0}, Shape({3})}, Bytes(3, 1)).ok());
+  EXPECT_THAT(std::string((*writer)->AddSlice("one", {Shape({4}), {2}, Shape({1})}, Bytes(1, 1)).message()),
+              HasSubstr("tensor 'one': two of its slices hold the same elements"));
+  const Shape whole({4, 4});
+  const TensorSlice left{whole, {0, 0}, Shape({4, 2})}, right{whole, {0, 2}, Shape({4, 2})}, low{whole, {3, 0}, Shape({1, 4})};
+  const TensorSlice none{whole, {0, 0}, Shape({0, 4})};
+  EXPECT_FALSE(AnyOverlap({right, left, none}));
+  EXPECT_TRUE(AnyOverlap({right, low}));
+  EXPECT_TRUE(AnyOverlap({low, left, right}));
+  EXPECT_FALSE(AnyOverlap({}));
+  EXPECT_TRUE(AnyOverlap({WholeSlice(Shape({})), WholeSlice(Shape({}))}));
 }
 
 TEST_F(Checkpoint, ASliceThatIsMissingIsNamed) {

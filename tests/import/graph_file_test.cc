@@ -242,6 +242,16 @@ TEST(GraphFile, FileErrorsNameTheFile) {
               AllOf(StartsWith(path + ": truncated or corrupt at byte "), EndsWith(" of " + std::to_string(whole.size() / 2))));
   std::filesystem::remove(path);
   EXPECT_THAT(std::string(SaveGraph(Graph(), "/nowhere/g.pb").message()), HasSubstr("/nowhere/g.pb"));
+  for (const bool control : {false, true}) {
+    absl::StatusOr<Graph> graph = ParseGraphText("x = Placeholder() {dtype=float, shape=shape[2]}\ny = Neg(x) {T=float}\n");
+    ASSERT_TRUE(graph.ok());
+    Node& y = graph->mutable_node(graph->Find("y"));
+    if (control) y.control_inputs.push_back(NodeId{-1});
+    if (!control) y.inputs[0].node = NodeId{99};
+    for (const char* name : {"g.pb", "g.pbtxt", "g.dot"}) {
+      EXPECT_THAT(std::string(SaveGraph(*graph, TempPath(name)).message()), HasSubstr("node 'y' has")) << name;
+    }
+  }
 }
 
 TEST(GraphFile, FilesOver2GiBAreRefusedByTheirSize) {

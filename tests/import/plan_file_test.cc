@@ -4,11 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <random>
 #include <sstream>
 #include <tuple>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -58,6 +61,26 @@ TEST(PlanFileTest, ReadsWhatItWrites) {
     const auto read = PlanFromBytes(bytes);
     ASSERT_TRUE(read.ok()) << read.status();
     EXPECT_EQ(PlanToText(*read, {.seconds = true, .types = true}), PlanToText(plan, {.seconds = true, .types = true}));
+    EXPECT_EQ(PlanToBytes(*read, text), bytes);
+  }
+}
+
+// Text has one NaN only.
+TEST(PlanFileTest, NansKeepTheirBits) {
+  const auto nan = [](uint32_t bits) { return std::bit_cast<float>(bits); };
+  const std::vector<float> nans = {nan(0xFFC00000), 1, nan(0x7FC00001)};
+  ExecutionPlan plan = MlpPlan("null");
+  plan.constants.push_back({"nans", Tensor::Vector<float>(std::vector<float>(4, nans[0]))});
+  plan.instances[0].attrs.Set("alone", nans[0]);
+  plan.instances[0].attrs.Set("list", nans);
+  for (const bool text : {true, false}) {
+    const std::string bytes = PlanToBytes(plan, text);
+    const auto read = PlanFromBytes(bytes);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_TRUE(read->constants.back().value.BitEqual(plan.constants.back().value));
+    EXPECT_EQ(std::bit_cast<uint32_t>(read->instances[0].attrs.GetOr<float>("alone", 0)), 0xFFC00000);
+    const auto list = read->instances[0].attrs.GetOr<std::vector<float>>("list", {});
+    EXPECT_TRUE(Tensor::Vector<float>(list).BitEqual(Tensor::Vector<float>(nans)));
     EXPECT_EQ(PlanToBytes(*read, text), bytes);
   }
 }

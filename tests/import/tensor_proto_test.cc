@@ -5,6 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cstdint>
+#include <string>
+
 #include "graph/text.h"
 
 namespace millrace {
@@ -52,6 +56,37 @@ TEST(TensorProto, TheLastValueIsRepeated) {
   EXPECT_EQ(Read("dtype: DT_COMPLEX64 tensor_shape { dim { size: 2 } } scomplex_val: 1 scomplex_val: 2"),
             "complex64[2]{(1.0, 2.0), (1.0, 2.0)}");
   EXPECT_EQ(Read(R"(dtype: DT_STRING tensor_shape { dim { size: 3 } } string_val: "a")"), "string[3]{\"a\" ...}");
+}
+
+// Text has one NaN only: others are written as bytes.
+TEST(TensorProto, NansKeepTheirBitsAsText) {
+  const float nan = std::bit_cast<float>(uint32_t{0xFFC00000});
+  const double wide = std::bit_cast<double>(uint64_t{0xFFF8000000000001});
+  for (const Tensor& tensor : {Tensor::Vector<float>({nan, nan, nan, nan}), Tensor::Vector<double>({wide, wide}), Tensor::Vector<float>({2, 2, 2})}) {
+    proto::TensorProto written;
+    TensorToProto(tensor, &written);
+    std::string text;
+    ASSERT_TRUE(google::protobuf::TextFormat::PrintToString(written, &text));
+    const auto read = TensorFromProto(FromText(text));
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_TRUE(read->BitEqual(tensor)) << text;
+  }
+}
+
+// Of 16 bits, which text has as integers.
+TEST(TensorProto, ShortNansKeepTheirBitsInTheShortForm) {
+  for (const DataType dtype : {DataType::kHalf, DataType::kBfloat16}) {
+    Tensor tensor(dtype, Shape({4}));
+    for (uint16_t& bits : tensor.mutable_as<uint16_t>()) bits = 0xFFC1;
+    proto::TensorProto written;
+    TensorToProto(tensor, &written);
+    EXPECT_EQ(written.half_val_size(), 1);
+    std::string text;
+    ASSERT_TRUE(google::protobuf::TextFormat::PrintToString(written, &text));
+    const auto read = TensorFromProto(FromText(text));
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_TRUE(read->BitEqual(tensor)) << text;
+  }
 }
 
 // As TensorFlow writes tf.zeros([0, 3], tf.string), and reads without looking.

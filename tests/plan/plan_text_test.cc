@@ -61,6 +61,24 @@ TEST(PlanTextTest, VariablesScratchStateAndGroupsAreShown) {
   EXPECT_NE(PlanToText(plan).find("constant c  float[2]  @192\n"), std::string::npos);
 }
 
+TEST(PlanTextTest, NamesThatHoldAnythingKeepToTheirLines) {
+  PlanBuilder b(256);
+  b.Variable("w\nsteps", 4, 64);
+  b.Variable("v\x1b\u00e9'", 4);
+  b.Constant("c\n", {1, 2}, 192);
+  b.Feed("x\n", 4);
+  b.In("x\n:0", b.FeedRef("x\n"), 0, 16);
+  b.In("v\n", b.VariableRef("v\x1b\u00e9'"), 128, 16).reason = "for\nf";
+  b.Compute("f", "Mix", {{0, 4, "x\n:0"}, {64, 4}}, {}).writes_variables = {0};
+  b.plan().strategy = "a\nb";
+  const std::string text = PlanToText(b.Build());
+  for (const char* line : {"plan a\\x0ab  nodes ", "\nvariable w\\x0asteps  float[4]  @64\n", "\nvariable v\\x1b\u00e9'  float[4]  host\n",
+                           "\nconstant c\\x0a  float[2]", "\nfeed x\\x0a  float[4]\n", " variable v\\x1b\u00e9' -> v\\x0a@128+16  \"for\\x0af\"\n",
+                           " x\\x0a:0@0+16 w\\x0asteps@64+16  writes w\\x0asteps"}) {
+    EXPECT_NE(text.find(line), std::string::npos) << line << "\nin\n" << text;
+  }
+}
+
 TEST(PlanTextTest, LanesOfSeveralDevicesAreNumbered) {
   ExecutionPlan plan = ThreeSlotPlan().Build();
   plan.devices.push_back(plan.devices[0]);

@@ -103,6 +103,13 @@ TEST(PlanVerifierTest, AddressesNearTheLargestInteger) {
               HasSubstr("outside of an arena or not aligned"));
 }
 
+TEST(PlanVerifierTest, ErrorsAreOnOneLine) {
+  EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) {
+                plan.variables.push_back({.name = "v\nw", .type = Floats(4), .resident_offset = 8});
+              }),
+              HasSubstr("'v\\x0aw' lives at 8+16"));
+}
+
 TEST(PlanVerifierTest, InputWithoutAddressOrValue) {
   EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) { plan.lanes[kCompute].compute[4].inputs[1] = kNoAddress; }),
               HasSubstr("input 1 has neither an address nor a known value"));
@@ -298,6 +305,35 @@ TEST(PlanVerifierTest, WrongIndicesAreErrorsAndNotCrashes) {
     EXPECT_NE(VerdictAfter([&](ExecutionPlan& p) { p.lanes[kToHost].device = index; }), "OK");
     EXPECT_NE(VerdictAfter([&](ExecutionPlan& p) { p.lanes[kToHost].copies[0].waits[0].lane = index; }), "OK");
   }
+}
+
+// Steps do not follow them, but pictures of the plan do.
+TEST(PlanVerifierTest, StaysOutsideOfTheStepOrTheArena) {
+  const auto verdict = [](int64_t Residence::*field, int64_t value) {
+    return VerdictAfter([&](ExecutionPlan& plan) { plan.residences[2].*field = value; });
+  };
+  const auto outside = HasSubstr("outside of its arena or of the step's 9");
+  for (const int64_t position : {int64_t{-1000000}, int64_t{5}, int64_t{1000000000000}}) EXPECT_THAT(verdict(&Residence::first, position), outside);
+  for (const int64_t position : {int64_t{-5}, int64_t{2}, int64_t{1000000000000}}) EXPECT_THAT(verdict(&Residence::last, position), outside);
+  for (const int64_t bytes : {int64_t{-16}, int64_t{65}, int64_t{1} << 62}) EXPECT_THAT(verdict(&Residence::bytes, bytes), outside);
+  for (const int64_t offset : {int64_t{-64}, int64_t{192}, int64_t{1} << 62}) EXPECT_THAT(verdict(&Residence::offset, offset), outside);
+  EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) { plan.residences[2].device = 1; }), outside);
+  EXPECT_EQ(verdict(&Residence::bytes, 64), "OK");
+}
+
+TEST(PlanVerifierTest, FiguresThatAreNone) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  for (const double seconds : {-1.0, kNan, 1e308}) {
+    EXPECT_THAT(VerdictAfter([&](ExecutionPlan& plan) { plan.lanes[kCompute].compute[0].predicted_seconds = seconds; }), HasSubstr("expected a time"));
+  }
+  EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) { plan.predicted_step_seconds = kNan; }), HasSubstr("expected a time"));
+  EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) { plan.lower_bound_seconds = -1; }), HasSubstr("expected a time"));
+  EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) { plan.lanes[kCompute].compute[0].partition = -7; }), HasSubstr("in partition -7"));
+  EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) { plan.devices[0].num_partitions = -3; }), HasSubstr("the number of partitions is -3"));
+  EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) { plan.devices[0].peak_live_bytes = -1; }), HasSubstr("a number of bytes is -1"));
+  EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) { plan.devices[0].budget_bytes = -1; }), HasSubstr("a number of bytes is -1"));
+  EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) { plan.counts.swap_outs = -5; }), HasSubstr("a count is -5"));
+  EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) { plan.host_bytes = -5; }), HasSubstr("a number of bytes is -5"));
 }
 
 TEST(PlanVerifierTest, LargePlansAreCheckedInOnePass) {

@@ -4,15 +4,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "passes/pipeline.h"
+#include "testlib/plan_builder.h"
 #include "testlib/test_ops.h"
 
 namespace millrace {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 // x -> a -> … -> g, and ga of g and a: a waits long.
 ExecutionPlan LongWait(const PlanningOptions& options) {
@@ -63,6 +67,41 @@ TEST(ExplainTest, SaysWhyATensorIsKept) {
   EXPECT_THAT(Words({.strategy = "tflms", .tflms = tflms}, "a:0"), HasSubstr("levels"));
   EXPECT_THAT(Words({.strategy = "tensorflowmem", .partition_size = 1, .swap_activations = false}, "a:0"), HasSubstr("--parts leaves such values"));
   EXPECT_THAT(Words({.strategy = "planned"}, "a:0"), HasSubstr("Everything fits"));
+}
+
+// Nodes f, g and h of 1 s, 2 s and 4 s in partitions of their own; those of `users` take w, which is on the device for good.
+ExecutionPlan Resident(const std::string& users, bool read_before_write = true) {
+  testing::PlanBuilder b(256);
+  const int32_t w = b.Variable("w\n", 4, 64);
+  b.plan().variables[w].read_before_write = read_before_write;
+  double seconds = 1;
+  for (const char node : std::string("fgh")) {
+    const bool uses = users.find(node) != std::string::npos;
+    ComputeStep& step = b.Compute({node}, "Mix", uses ? std::vector<testing::At>{{64, 4}} : std::vector<testing::At>{}, {}, {}, seconds);
+    step.partition = static_cast<int32_t>(node - 'f');
+    seconds *= 2;
+  }
+  ExecutionPlan plan = b.Build();
+  plan.strategy = "baseline";
+  plan.devices[0].num_partitions = 3;
+  plan.residences = {{.tensor = "w\n", .kind = Residence::Kind::kVariable, .bytes = 16, .offset = 64, .first = 0, .last = 2, .reason = "stays on the device"}};
+  return plan;
+}
+
+TEST(ExplainTest, AResidentVariableWaitsOverTheStepsEnd) {
+  const auto words = [](const ExecutionPlan& plan) { return Explain(plan, {.strategy = "baseline"}, UnitMachine(), "w\n").value_or(""); };
+  EXPECT_THAT(words(Resident("f")), HasSubstr("kept: it stays for the next step; its longest wait is 6.000 s of compute"));
+  EXPECT_THAT(words(Resident("f")), HasSubstr("from f over the step's end to f, 3 partitions"));
+  EXPECT_THAT(words(Resident("fg")), HasSubstr("its longest wait is 4.000 s of compute from g over the step's end to f, 2 partitions"));
+  EXPECT_THAT(words(Resident("fh")), HasSubstr("its longest wait is 2.000 s of compute from f to h, 2 partitions"));
+  // What it held is not needed again.
+  EXPECT_THAT(words(Resident("f", false)), HasSubstr("kept: it stays for the next step\n"));
+}
+
+TEST(ExplainTest, NamesAreOnOneLine) {
+  const ExecutionPlan plan = Resident("f");
+  EXPECT_THAT(Explain(plan, {.strategy = "baseline"}, UnitMachine(), "w\n").value_or(""), ::testing::StartsWith("w\\x0a, 16 B:\n"));
+  EXPECT_THAT(std::string(Explain(plan, {.strategy = "baseline"}, UnitMachine(), "w").status().message()), HasSubstr("there are w\\x0a"));
 }
 
 TEST(ExplainTest, SaysWhereANodeRunsAndWhyItIsCutThere) {

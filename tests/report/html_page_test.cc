@@ -7,6 +7,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "example_plan.h"
@@ -64,16 +67,23 @@ TEST(HtmlPageTest, NeedsNothingFromOutside) {
   for (const char* outside : {"http:", "https:", "src=", "@import", "url("}) EXPECT_THAT(*page, Not(HasSubstr(outside)));
 }
 
-TEST(HtmlPageTest, NamesCannotEndTheScript) {
+TEST(HtmlPageTest, NamesAreNoMarkup) {
+  const char* const names[] = {"</script><b>", "a\"<!--<script>alert(1)</script>", "\\<"};
   RunReport run = ExampleRun();
   auto plan = std::make_shared<ExecutionPlan>(*run.plan);
-  plan->residences[0].tensor = "</script><b>";
+  for (int i = 0; i < 3; ++i) plan->residences[i].tensor = names[i];
   run.plan = plan;
   Report report;
   report.runs = {run};
   const auto page = HtmlPage(report, nullptr);
   ASSERT_TRUE(page.ok());
-  EXPECT_THAT(*page, Not(HasSubstr("</script><b>")));
+  const size_t begin = page->find("const views = ");
+  EXPECT_THAT(page->substr(begin, page->find("];\n", begin) - begin), Not(HasSubstr("<")));
+  EXPECT_THAT(*page, AllOf(Not(HasSubstr("<!--")), Not(HasSubstr("</script><b>"))));
+  const auto view = Views(*page).fields().at("views").list_value().values(0).struct_value().fields();
+  std::vector<std::string> read;
+  for (const auto& name : view.at("names").list_value().values()) read.push_back(name.string_value());
+  for (const char* name : names) EXPECT_THAT(read, testing::Contains(name));
 }
 
 TEST(HtmlPageTest, ManySmallTensorsAreLeftOutAndCounted) {

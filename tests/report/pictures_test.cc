@@ -156,6 +156,15 @@ TEST(MemoryPlotTest, StaysSmallForThousandsOfSteps) {
   EXPECT_LT(svg->size(), 400000);
 }
 
+TEST(MemoryPlotTest, EndsWhateverTheTimes) {
+  RunReport run = ExampleRun();
+  run.trace.clear();
+  for (TraceEvent& event : run.simulated_trace) event.end_seconds = std::numeric_limits<double>::infinity();
+  Report report;
+  report.runs = {run};
+  EXPECT_TRUE(MemoryPlot(report, nullptr).ok());
+}
+
 TEST(AxesTest, TicksAreRoundInBinaryUnits) {
   const auto ticks = ByteTicks(2.5 * 1024 * 1024 * 1024);
   EXPECT_EQ(ticks.front().label, "0 GiB");

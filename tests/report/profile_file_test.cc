@@ -46,9 +46,21 @@ TEST(ProfileFileTest, WrongFilesAreErrorsThatSayWhatIsWrong) {
   EXPECT_THAT(LoadProfile(PathOf("not_there")).status().ToString(), HasSubstr("cannot read"));
   EXPECT_THAT(LoadText("name: \"titanx\"").ToString(), HasSubstr("not a profile: line 1"));
   EXPECT_THAT(LoadText("steps: 5").ToString(), HasSubstr("times of no node"));
-  EXPECT_THAT(LoadText("node { name: \"a\" op: \"Relu\" seconds: -1 }").ToString(), HasSubstr("a: -1, expected 0 or more"));
+  EXPECT_THAT(LoadText("node { name: \"a\" op: \"Relu\" seconds: -1 }").ToString(), HasSubstr("a: -1, expected 0 to 1e+09 seconds"));
   EXPECT_THAT(LoadText("node { name: \"a\" op: \"Relu\" } node { name: \"a\" op: \"Relu\" }").ToString(), HasSubstr("twice"));
   EXPECT_THAT(LoadText("node { name: \"a\" op: \"Relu\" } link_gbps: nan").ToString(), HasSubstr("link_gbps"));
+}
+
+// Their sums would be infinite, and pictures of such steps without an end.
+TEST(ProfileFileTest, FiguresBeyondAnyMachineAreRefused) {
+  const std::string node = "node { name: \"a\" op: \"Relu\" seconds: 1 } ";
+  EXPECT_TRUE(LoadText(node + "steps: 1 link_gbps: 0.001 to_host_bytes_per_second: 1 to_device_bytes_per_second: 1e30 wake_seconds: 1e9").ok());
+  EXPECT_THAT(LoadText("node { name: \"a\" op: \"Relu\" seconds: 1e308 }").ToString(), HasSubstr("a: 1e+308, expected 0 to 1e+09 seconds"));
+  for (const char* figure : {"copy_latency_seconds: 1e308", "wake_seconds: 1.1e9", "step_overhead_seconds: inf", "to_host_bytes_per_second: 1e31",
+                             "to_device_bytes_per_second: 1e-300", "link_gbps: 1e22", "steps: -1", "threads: -1"}) {
+    const std::string field = std::string(figure).substr(0, std::string(figure).find(':'));
+    EXPECT_THAT(LoadText(node + figure).ToString(), HasSubstr(absl::StrCat(field, ": "))) << figure;
+  }
 }
 
 }  // namespace
