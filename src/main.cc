@@ -39,7 +39,7 @@ DEFINE_string(onnx, "", "ONNX model; feeds and fetches are its inputs and tensor
 DEFINE_bool(train, false, "ONNX: add a loss, gradients and an optimizer, and run them every step");
 DEFINE_string(loss, "", "ONNX: what --train minimises: a scalar output, mean:NAME, cross_entropy:LOGITS:LABELS[:AXIS], "
                         "mse:NAME:TARGET, sum:NAME, weighted_sum:NAME:WEIGHTS, or several, separated by commas; not given: the first fetch");
-DEFINE_string(feeds, "", ".npz with an array per placeholder, named without :0; every step gets the same");
+DEFINE_string(feeds, "", ".npz with an array per placeholder, named without :0; numbers of other types are converted, but for ONNX inputs that sizes follow from; every step gets the same");
 DEFINE_bool(synthetic_feeds, false, "fill placeholders of a known shape from --seed (those not in --feeds)");
 DEFINE_string(feed_shapes, "", "shapes for --synthetic_feeds: images:8x224x224x3,labels:8");
 DEFINE_string(fetches, "", "tensors to fetch every step: loss:0,logits:0; the first scalar one is the loss");
@@ -59,7 +59,8 @@ DEFINE_bool(tf32, false, "cuda: round inputs of float32 products and convolution
 DEFINE_bool(measure_convolutions, false, "cuda: choose cuDNN's engines for convolutions by measuring them when planning");
 DEFINE_double(device_timeout, millrace::SessionOptions().device_timeout_seconds,
               "cuda: seconds after which a device that has not finished what it was given counts as lost, an error; 0: no limit");
-DEFINE_string(disk, "", "folder for what --host_memory has no room for; not given: no disk tier");
+DEFINE_string(disk, "", "folder for what --host_memory has no room for; beside it updates are whole and variables that stay on a device do not leave it in mid-step, so steps are "
+                        "shorter without it where host memory is enough; not given: no disk tier");
 DEFINE_double(disk_gbps, 0, "slow the disk to this many GB/s each way; 0: as fast as it is");
 DEFINE_string(replan, "auto", "plan again with measured times after some steps: auto (beside the steps), wait (between two), off");
 DEFINE_string(profile_in, "", "plan with the times that an earlier run wrote with --profile_out");
@@ -72,13 +73,13 @@ DEFINE_int64(partition_size, 0, "nodes per device and partition: tensorflowmem c
 DEFINE_int64(swap_distance, 2, "tensorflowmem: swap tensors whose producer and consumer are more than this many partitions apart");
 DEFINE_string(min_swap_bytes, "0", "tensorflowmem: keep smaller tensors on the device");
 DEFINE_string(recompute, "auto", "planned: compute swapped values again instead: off, on, or auto (where the step gets shorter)");
-DEFINE_double(plan_seconds, 0, "seconds that planning may take, the passes before the search, writing the plan down and verifying it included: the search ends early enough, as far as the passes before it tell; the first plan is always finished, at least about 8 us a node, 8 s for a million; 0: no limit, the same plan everywhere");
+DEFINE_double(plan_seconds, 0, "seconds that planning may take, the passes before the search, writing the plan down and verifying it included: the search ends early enough, as far as the passes before it tell; the first plan is always finished, at least about 8 us a node, 8 s for a million; where --host_memory holds no plan found within it, others are made without this limit; 0: no limit, the same plan everywhere");
 DEFINE_bool(share_recv, false, "what several nodes of a device use is received from another device once, not once per use (planned always does)");
 DEFINE_bool(accumulate_products, true, "add up sums of matrix products (gradients of a weight used in every time step) as the "
             "products are made, instead of keeping them for the sum, and reduce what sums of reductions take at once; results "
             "differ from the separate sums in rounding");
 DEFINE_string(update_parts, "auto", "planned: optimizers (Apply*, or elementwise ops one by one) update large variables part by part, each with a part of the slots: off, "
-                                   "parts of about a size (256 of a variable at most), or auto (where slots fill much of the budget); results have the same bits either way");
+                                   "parts of about a size (256 of a variable at most), or auto (where slots fill much of the budget); whole with --disk or without a --device_memory; results have the same bits either way");
 DEFINE_int64(max_unrolled_nodes, 1'000'000, "loops are planned as their turns; refuse a graph that has more nodes or turns then");
 DEFINE_string(fuse, "auto", "run groups of elementwise ops with reductions of what they compute, products with their bias, convolutions with their padding and bias, and "
                             "batch norms with their Relu, as one node: off, on, auto (on CUDA devices); results have the same bits either way, but for convolutions, whose sums "

@@ -28,12 +28,6 @@ absl::Status AsPlanningError(const absl::Status& status) {
   return absl::IsResourceExhausted(status) ? Marked(status, "3") : status;
 }
 
-absl::Status WithMessage(const absl::Status& status, std::string_view message) {
-  absl::Status result(status.code(), absl::string_view(message.data(), message.size()));
-  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { result.SetPayload(url, payload); });
-  return result;
-}
-
 void AddError(const absl::Status& another, absl::Status& status) {
   if (status.ok()) {
     status = another;

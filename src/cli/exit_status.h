@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "graph/with_message.h"  // WithMessage keeps these marks
 
 namespace millrace::cli {
 
@@ -22,9 +23,6 @@ absl::Status UsageError(std::string_view message);
 absl::Status AsUsageError(const absl::Status& status);
 // The same error; a ResourceExhausted is marked as "does not fit". For errors of planning: of what runs it may be the disk that is full.
 absl::Status AsPlanningError(const absl::Status& status);
-
-// The same error in other words; its marks are kept.
-absl::Status WithMessage(const absl::Status& status, std::string_view message);
 
 // Adds an error to one that may be there already: the first one's kind, the messages of both.
 void AddError(const absl::Status& another, absl::Status& status);

@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/exit_status.h"
 #include "cli/outputs.h"
+#include "cli/train.h"
 #include "millrace/status.h"
 #include "report/text_table.h"
 
@@ -45,9 +46,10 @@ absl::Status ExportCommand(const Options& options, const Environment& environmen
   session->PlanWithFeeds(workload.feeds);
   auto rewritten = session->RewrittenGraph(workload.feed_types, workload.fetches, workload.targets);
   MR_RETURN_IF_ERROR(AsPlanningError(rewritten.status()));
+  const RunReport& run = session->last_run();
+  LogPasses(run);
   TakeNamesOfGraphDefs(*rewritten);
   MR_RETURN_IF_ERROR(environment.save_graph(*rewritten, options.out));
-  const RunReport& run = session->last_run();
   const absl::Status written =
       outputs.WriteReport({.graph = session->graph_summary(), .machine = session_options.machine, .runs = {run}}, nullptr);
   *environment.out << absl::StrCat(options.out, ": ", FormatCount(rewritten->num_nodes()), " nodes, ",

@@ -164,6 +164,13 @@ void FillSynthetic(Tensor& tensor, uint64_t state) {
 
 }  // namespace
 
+TensorType DeclaredFeedType(const Graph& graph, OutputRef ref) {
+  const Node& node = graph.node(ref.node);
+  if (ref.index < NumFedOutputs(node)) return TypeInGraph(graph, ref);
+  const bool declares = node.op == "PlaceholderWithDefault" || node.op == "PlaceholderV2";
+  return {declares ? node.attrs.GetOr("dtype", DataType::kInvalid) : DataType::kInvalid, Shape::UnknownRank()};
+}
+
 absl::StatusOr<std::map<std::string, Shape>> ParseFeedShapes(const std::string& text) {
   std::map<std::string, Shape> shapes;
   for (const auto item : absl::StrSplit(text, ',', absl::SkipWhitespace())) {

@@ -15,6 +15,9 @@ namespace millrace::cli {
 // "images:8x224x224x3,labels:8,rate:,it:1:8" -> shapes by the name that feeds have; nothing after the last colon is a scalar.
 absl::StatusOr<std::map<std::string, Shape>> ParseFeedShapes(const std::string& text);
 
+// The type that the graph declares for a placeholder, or for what an iterator or queue hands over; of other tensors none, kInvalid.
+TensorType DeclaredFeedType(const Graph& graph, OutputRef ref);
+
 // Types of the placeholders that `fetches` and `targets` need, and of what iterators and queues hand over to them ("it", "it:1"),
 // except those in `given`. The shape is that of `shapes`, else the graph's own, which must be known then: all that are not are
 // named at once. Warns of shapes that are of no use, and refuses those that `given` contradicts.

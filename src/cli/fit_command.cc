@@ -4,6 +4,8 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -62,6 +64,27 @@ absl::StatusOr<const Dimension*> FindDimension(const std::string& vary, const st
 // Some depths have no network: how many smaller ones are tried before the first that has.
 constexpr int64_t kSmallerTries = 12;
 
+// Batches that a graph takes are often the multiples of a number (of a Split, say), which divides the batch that it has.
+class PossibleBatches {
+ public:
+  explicit PossibleBatches(int64_t possible) : possible_(possible) {}
+
+  void Remove(int64_t impossible) { impossible_.push_back(impossible); }
+
+  // The largest up to `most` that may be one; 0 where none may.
+  int64_t AtMost(int64_t most) const {
+    for (int64_t divisor = 1; divisor <= possible_; ++divisor) {
+      const auto is_multiple = [&](int64_t batch) { return batch % divisor == 0; };
+      if (is_multiple(possible_) && std::none_of(impossible_.begin(), impossible_.end(), is_multiple)) return most / divisor * divisor;
+    }
+    return 0;
+  }
+
+ private:
+  int64_t possible_;
+  std::vector<int64_t> impossible_;
+};
+
 // Searching takes many plans, and where there is no terminal nothing else shows that it goes on.
 void TellTried(std::string_view what, const std::string& value) { LOG(INFO) << "fit: trying " << what << " " << value; }
 
@@ -104,8 +127,6 @@ class Fitter {
     }
     // A value without a network fits where the next smaller one that has some does, and where there is none: larger ones may.
     int64_t largest = 0;
-    constexpr int64_t kNone = 0;
-    smallest_refused_ = kNone;
     MR_RETURN_IF_ERROR(LargestThatFits(start, dimension.most, [&](int64_t value) -> absl::StatusOr<bool> {
       const bool first = largest == 0 && smallest_refused_ == kNone;
       absl::Status impossible;
@@ -136,17 +157,32 @@ class Fitter {
       return UsageError("--vary=batch: every placeholder of the graph has a fixed first dimension; export it with an open one, or "
                         "give a model: millrace fit NAME");
     }
-    int64_t start = 1;
-    for (const auto& [name, type] : workload.feed_types) start = std::max(start, type.shape.rank() > 0 ? type.shape.dim(0) : 1);
-    MR_ASSIGN_OR_RETURN(const int64_t found, LargestThatFits(start, kDimensions[0].most, [&](int64_t batch) -> absl::StatusOr<bool> {
-      workload.feed_types = WithBatch(workload, batch);
-      TellTried("batch", std::to_string(batch));
-      return Try(workload);
-    }));
-    if (found == 0) return 0;
-    workload.feed_types = WithBatch(workload, found);
+    const int64_t start = PresentBatch(workload);
+    int64_t largest = 0;
+    PossibleBatches possible(start);
+    MR_RETURN_IF_ERROR(LargestThatFits(start, kDimensions[0].most, [&](int64_t value) -> absl::StatusOr<bool> {
+      const bool first = largest == 0 && smallest_refused_ == kNone;
+      const PossibleBatches before = possible;
+      bool impossible = false;
+      int64_t batch = possible.AtMost(value);
+      for (; batch > largest && (smallest_refused_ == kNone || batch < smallest_refused_); batch = possible.AtMost(value)) {
+        workload.feed_types = WithBatch(workload, batch);
+        TellTried("batch", std::to_string(batch));
+        const absl::StatusOr<bool> fits = Try(workload);
+        if (fits.ok()) (*fits ? largest : smallest_refused_) = batch;
+        if (fits.ok() || first || !absl::IsInvalidArgument(fits.status())) return fits;
+        possible.Remove(batch);
+        impossible = true;
+      }
+      if (!impossible || batch > largest) return batch <= largest;
+      // No multiples explain it: above what fits the graph takes no more, below the batch that it has it may need more.
+      possible = before;
+      return largest == 0;
+    }).status());
+    if (largest == 0) return 0;
+    workload.feed_types = WithBatch(workload, largest);
     MR_RETURN_IF_ERROR(PlanBest(workload));
-    return found;
+    return largest;
   }
 
   const TrainResult& best() const { return best_; }
@@ -159,10 +195,12 @@ class Fitter {
   const SessionOptions session_;
   const Environment& environment_;
   TrainResult best_, refused_;
-  int64_t smallest_refused_ = 1;
+  static constexpr int64_t kNone = 0;
+  int64_t smallest_refused_ = kNone;
 };
 
 absl::Status FitBudget(const Workload& workload, SessionOptions session, const Environment& environment, Outputs& outputs) {
+  session.planning.device_memory_bytes_of.clear();
   int64_t plans_left = std::numeric_limits<int64_t>::max();
   Environment telling = environment;
   telling.create_session = [&](std::shared_ptr<const Graph> graph, SessionOptions options) {

@@ -9,6 +9,7 @@
 #include "cli/train.h"
 #include "millrace/status.h"
 #include "passes/access/does_not_fit.h"
+#include "passes/frugal_plans.h"
 #include "passes/strategy.h"
 #include "plan/disk_layout.h"
 
@@ -36,16 +37,27 @@ absl::StatusOr<bool> Fits(const absl::Status& status) {
 TrainResult FirstPlan(const Workload& workload, SessionOptions session, const Environment& environment) {
   constexpr double kNoTime = 1e-9;
   session.planning.plan_seconds = kNoTime;
-  return PlanOnly(workload, session, environment);
+  return PlanTrial(workload, session, environment);
 }
+
+namespace {
+
+// Of plans_left: where host memory was too small for a plan, others of which less leaves the devices were looked for, some by a search.
+int64_t PlansMade(const RunReport& run) {
+  constexpr int64_t kOthers = 5;
+  return IsOfHostMemory(run.status) || (run.plan != nullptr && IsFrugal(*run.plan)) ? 1 + kOthers : 1;
+}
+
+}  // namespace
 
 absl::StatusOr<FoundBudget> SmallestBudget(const Workload& workload, SessionOptions session, const Environment& environment,
                                            int64_t too_small, int64_t likely, int64_t& plans_left) {
   session.planning.device_memory_bytes_of.clear();
   const auto plan = [&](int64_t budget) {
-    --plans_left;
     session.planning.device_memory_bytes = budget;
-    return FirstPlan(workload, session, environment).run;
+    RunReport run = FirstPlan(workload, session, environment).run;
+    plans_left -= PlansMade(run);
+    return run;
   };
   const auto fits = [&](int64_t budget) -> absl::StatusOr<bool> { return Fits(plan(budget).status); };
   int64_t fitting = likely, failing = std::max<int64_t>(too_small, 0);
@@ -88,6 +100,8 @@ bool HasOpenBatch(const Workload& workload, const std::string& name, const Tenso
   return declared.rank() <= 0 || declared.dim(0) < 0;
 }
 
+}  // namespace
+
 int64_t PresentBatch(const Workload& workload) {
   int64_t batch = 1;
   for (const auto& [name, type] : workload.feed_types) {
@@ -95,8 +109,6 @@ int64_t PresentBatch(const Workload& workload) {
   }
   return batch;
 }
-
-}  // namespace
 
 Session::FeedTypes WithBatch(const Workload& workload, int64_t batch) {
   Session::FeedTypes types = workload.feed_types;
@@ -111,14 +123,15 @@ Session::FeedTypes WithBatch(const Workload& workload, int64_t batch) {
 
 namespace {
 
-// The host memory that would do, with and without a disk below it; 0 when none was found. `likely` may be enough without one.
+// The host memory that would do, above a disk if the session has one; 0 when none was found. `likely` may be enough without one.
 int64_t SmallestHostMemory(const Workload& workload, const SessionOptions& session, const Environment& environment,
                            int64_t likely, int64_t& plans_left) {
   SessionOptions other = session;
   const auto fits = [&](int64_t bytes) {
-    --plans_left;
     other.planning.host_memory_bytes = bytes;
-    return FirstPlan(workload, other, environment).run.status.ok();
+    const RunReport run = FirstPlan(workload, other, environment).run;
+    plans_left -= PlansMade(run);
+    return run.status.ok();
   };
   // Without a disk first. Initialisers and states of nodes may need more than the plan of the steps, and plans of less memory less.
   other.disk.clear();
@@ -128,11 +141,17 @@ int64_t SmallestHostMemory(const Workload& workload, const SessionOptions& sessi
     fitting *= 2;
   }
   if (!session.disk.empty()) {
-    // The tier has a buffer of its own, and moves what it must.
+    // The tier has a buffer of its own, and moves what it must. Beside it devices may be too small, whatever host memory there is.
+    constexpr int kDoublings = 4;
     other.disk = session.disk;
     failing = session.planning.host_memory_bytes;
     fitting += kDiskBounceBytes;
-    while (plans_left > 0 && !fits(fitting)) fitting *= 2;
+    bool fit = false;
+    for (int i = 0; i < kDoublings && plans_left > 0 && !fit; ++i) {
+      fit = fits(fitting);
+      if (!fit) fitting *= 2;
+    }
+    if (!fit) return 0;
   }
   if (plans_left <= 0) return 0;
   while (plans_left > 0 && fitting - failing > fitting / 100) {
@@ -144,7 +163,7 @@ int64_t SmallestHostMemory(const Workload& workload, const SessionOptions& sessi
 
 // When host memory is what is missing: how much would do. The device's memory is not the question then.
 std::vector<std::string> AdviseOnHost(const Workload& workload, const SessionOptions& session, const Environment& environment,
-                                      int64_t plans_left) {
+                                      int64_t& plans_left) {
   if (session.planning.host_memory_bytes == 0) return {};
   SessionOptions other = session;
   other.disk.clear();
@@ -152,9 +171,21 @@ std::vector<std::string> AdviseOnHost(const Workload& workload, const SessionOpt
   const TrainResult unlimited = FirstPlan(workload, other, environment);
   if (!unlimited.run.status.ok() || unlimited.run.plan == nullptr) return {};
   std::vector<std::string> advice;
-  const int64_t enough = SmallestHostMemory(workload, session, environment, unlimited.run.plan->host_bytes, plans_left);
-  if (enough > 0) {
-    advice.push_back(absl::StrCat("--host_memory=", enough, " (", FormatBytes(enough), ") would fit with ", session.planning.strategy));
+  const auto would_fit = [&](int64_t enough, const char* how) {
+    if (enough == 0) return;
+    advice.push_back(absl::StrCat("--host_memory=", enough, " (", FormatBytes(enough), ") would fit with ", session.planning.strategy, how));
+  };
+  const int64_t likely = unlimited.run.plan->host_bytes;
+  would_fit(SmallestHostMemory(workload, session, environment, likely, plans_left), "");
+  if (!session.disk.empty()) {
+    other.planning.host_memory_bytes = session.planning.host_memory_bytes;
+    const RunReport without = FirstPlan(workload, other, environment).run;
+    plans_left -= PlansMade(without);
+    if (without.status.ok()) {
+      advice.push_back("without --disk it would fit");
+    } else if (advice.empty()) {
+      would_fit(SmallestHostMemory(workload, other, environment, likely, plans_left), " without --disk");
+    }
   }
   SessionOptions tiered = session;
   tiered.device = "null";  // makes no file
@@ -184,15 +215,15 @@ std::vector<std::string> Advise(const Workload& workload, const SessionOptions& 
   if (plans_left >= 4) {
     int64_t for_budget = plans_left / 2;
     plans_left -= for_budget;
-    const auto smallest =
-        SmallestBudget(workload, session, environment, session.planning.device_memory_bytes, NeededBytes(refused), for_budget);
+    const int64_t likely = IsOfHostMemory(refused) ? 0 : NeededBytes(refused);
+    const auto smallest = SmallestBudget(workload, session, environment, session.planning.device_memory_bytes, likely, for_budget);
     plans_left += for_budget;
     if (smallest.ok()) {
       advice.push_back(absl::StrCat("--device_memory=", smallest->bytes, " (", FormatBytes(smallest->bytes), ") would fit with ", strategy,
                                     smallest->smallest ? "" : "; at most that is needed: millrace fit --vary=budget finds the least"));
     }
   }
-  // The default first: it fits wherever anything does.
+  // The default first: it mostly fits where anything does.
   std::vector<std::string> strategies = StrategyNames(), others;
   std::stable_partition(strategies.begin(), strategies.end(),
                         [](const std::string& name) { return name == PlanningOptions().strategy; });
@@ -209,9 +240,11 @@ std::vector<std::string> Advise(const Workload& workload, const SessionOptions& 
     smaller.plan = nullptr;
     smaller.feeds.clear();  // of another batch
     const auto largest = LargestThatFits(present / 2, present, [&](int64_t batch) -> absl::StatusOr<bool> {
-      if (plans_left-- <= 0) return false;
+      if (plans_left <= 0) return false;
       smaller.feed_types = WithBatch(workload, batch);
-      return Fits(FirstPlan(smaller, session, environment).run.status);
+      const RunReport run = FirstPlan(smaller, session, environment).run;
+      plans_left -= PlansMade(run);
+      return Fits(run.status);
     });
     if (largest.ok() && *largest > 0) advice.push_back(absl::StrCat("a batch of ", *largest, " would fit with ", strategy));
   }

@@ -37,6 +37,9 @@ struct FoundBudget {
 absl::StatusOr<FoundBudget> SmallestBudget(const Workload& workload, SessionOptions session, const Environment& environment,
                                            int64_t too_small, int64_t likely, int64_t& plans_left);
 
+// The largest first dimension of a feed where the graph leaves it open; 1 when it is open nowhere.
+int64_t PresentBatch(const Workload& workload);
+
 // Feed types with the first dimension `batch` where the graph leaves it open; empty when it is open nowhere.
 Session::FeedTypes WithBatch(const Workload& workload, int64_t batch);
 

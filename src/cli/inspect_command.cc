@@ -179,6 +179,7 @@ absl::Status PlanStep(const Options& options, const Graph& graph, GraphSummary& 
 absl::Status InspectCommand(const Options& options, const Environment& environment) {
   const OpRegistry& ops = OpRegistry::Builtin();
   if (options.ops) {
+    if (!options.output.report_out.empty()) return UsageError("--report_out is for the figures of a graph; --ops lists operations to standard output");
     *environment.out << OpsTable(ops);
     return absl::OkStatus();
   }

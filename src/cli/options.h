@@ -41,7 +41,7 @@ struct EngineOptions {
   std::string device_memory;  // "12GiB", or "50%" of baseline's predicted peak; a size per device: "12GiB,8GiB"
   std::string host_memory;
   double link_gbps = 0;
-  std::string disk;           // folder; empty: no disk tier
+  std::string disk;           // folder; empty: no disk tier, which host memory that is enough does better without
   double disk_gbps = 0;
   int32_t threads = 0;
   std::string replan = "auto";  // auto, wait, off
@@ -65,7 +65,7 @@ struct StrategyOptions {
   std::string channels_first = "auto";  // off, on, auto: on CUDA devices without TF32
   std::string pack_rows = "auto";  // off, on, auto: on CUDA devices
   bool accumulate_products = true;
-  std::string update_parts = "auto";  // auto, off, or a size
+  std::string update_parts = "auto";  // auto, off, or a size; off with a disk
   int64_t max_unrolled_nodes = 1'000'000;
   std::vector<std::string> parts = {"placement", "swap"};  // of tensorflowmem, beside its partitions
   bool early_start = true;

@@ -3,6 +3,7 @@
 #include <glog/logging.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <map>
@@ -38,6 +39,81 @@ absl::Status WriteProfile(const absl::StatusOr<Profile>& times, const std::strin
   return SaveProfile(*times, path);
 }
 
+constexpr char kIndex[] = ".index", kData[] = ".data-00000-of-00001";
+
+using FlagFiles = std::vector<std::pair<const char*, std::string>>;
+
+std::string FileOf(const std::string& whole, const char* file) { return whole.empty() ? "" : absl::StrCat(whole, file); }
+
+bool IsRegular(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error);
+}
+
+// The one name of what is written or read as `path`.
+std::filesystem::path Place(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path place = std::filesystem::weakly_canonical(std::filesystem::absolute(ResolveLinks(path), error), error);
+  return error ? std::filesystem::path(path) : place;
+}
+
+class TakenFiles {
+ public:
+  // Wrong usage where another flag has the file, or the name is none.
+  absl::Status Take(const char* flag, const std::string& path) {
+    if (path == "-") return UsageError(absl::StrCat(flag, "=-: expected the name of a file; standard output is /dev/stdout, the file of this name ./-"));
+    std::error_code error;
+    if (path.empty() || (std::filesystem::exists(path, error) && !IsRegular(path))) return absl::OkStatus();
+    const auto [place, fresh] = by_place_.emplace(Place(path).string(), flag);
+    if (fresh) return absl::OkStatus();
+    return UsageError(absl::StrCat(flag, "=", path, " would overwrite the file of ", place->second, "; expected another name"));
+  }
+
+ private:
+  std::map<std::string, const char*> by_place_;  // flags
+};
+
+// Files whose names begin with `prefix`, a path: the parts of a checkpoint.
+std::vector<std::string> FilesBeginningWith(const std::string& prefix) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> files;
+  const fs::path folder = fs::path(prefix).parent_path();
+  std::error_code error;
+  for (fs::directory_iterator it(folder.empty() ? fs::path(".") : folder, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (absl::StartsWith(name, fs::path(prefix).filename().string())) files.push_back((folder / name).string());
+  }
+  return files;
+}
+
+FlagFiles InputFiles(const Options& options) {
+  const InputOptions& in = options.input;
+  FlagFiles files = {{"--graph", in.graph},
+                     {"--onnx", in.onnx},
+                     {"--feeds", in.feeds},
+                     {"--saved_model", FileOf(in.saved_model, "/saved_model.pb")},
+                     {"--machine", options.engine.machine}};
+  const auto add_parts = [&](const char* flag, const std::string& prefix) {
+    if (prefix.empty()) return;
+    for (const std::string& file : FilesBeginningWith(prefix)) files.emplace_back(flag, file);
+  };
+  add_parts("--saved_model", FileOf(in.saved_model, "/assets/"));
+  for (const std::string& path : options.flag_files) files.emplace_back("--flagfile", path);
+  // These may be replaced by what becomes of them; they are read whole before.
+  if (in.plan_in != options.plan_out) files.emplace_back("--plan_in", in.plan_in);
+  if (options.engine.profile_in != options.output.profile_out) files.emplace_back("--profile_in", options.engine.profile_in);
+  if (in.checkpoint_in != options.output.checkpoint_out) {
+    files.emplace_back("--checkpoint_in", FileOf(in.checkpoint_in, kIndex));
+    files.emplace_back("--checkpoint_in", FileOf(in.checkpoint_in, kData));
+    add_parts("--checkpoint_in", FileOf(in.checkpoint_in, ".data-"));
+  }
+  const std::string variables = FileOf(in.saved_model, "/variables/variables");
+  if (variables.empty() || Place(FileOf(variables, kIndex)) != Place(FileOf(options.output.checkpoint_out, kIndex))) {
+    add_parts("--saved_model", FileOf(variables, "."));
+  }
+  return files;
+}
+
 }  // namespace
 
 absl::Status OutputFile::Open(const std::string& path) {
@@ -69,45 +145,25 @@ absl::StatusOr<std::unique_ptr<AtomicFile>> AwaitReader(const std::string& path)
 }
 
 absl::Status CheckOutputNames(const Options& options) {
-  const InputOptions& in = options.input;
   const OutputOptions& out = options.output;
-  std::map<std::string, const char*> taken;  // file -> flag
-  const auto take = [&](const char* flag, const std::string& path) -> absl::Status {
-    std::error_code error;
-    if (path == "-") return UsageError(absl::StrCat(flag, "=-: expected the name of a file; standard output is /dev/stdout, the file of this name ./-"));
-    if (path.empty() || (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error))) {
-      return absl::OkStatus();
-    }
-    const auto file = std::filesystem::weakly_canonical(std::filesystem::absolute(path, error), error);
-    const auto [place, fresh] = taken.emplace(error ? path : file.string(), flag);
-    if (fresh) return absl::OkStatus();
-    return UsageError(absl::StrCat(flag, "=", path, " would overwrite the file of ", place->second, "; expected another name"));
-  };
-  const auto file_of = [](const std::string& whole, const char* file) { return whole.empty() ? "" : absl::StrCat(whole, file); };
-  constexpr char kIndex[] = ".index", kData[] = ".data-00000-of-00001";
-  for (const auto& [flag, path] :
-       {std::pair("--graph", in.graph), std::pair("--onnx", in.onnx), std::pair("--feeds", in.feeds),
-        std::pair("--saved_model", file_of(in.saved_model, "/saved_model.pb")), std::pair("--machine", options.engine.machine)}) {
-    take(flag, path).IgnoreError();
-  }
-  for (const std::string& path : options.flag_files) take("--flagfile", path).IgnoreError();
-  // These may be replaced by what becomes of them; they are read whole before.
-  if (in.plan_in != options.plan_out) take("--plan_in", in.plan_in).IgnoreError();
-  if (options.engine.profile_in != out.profile_out) take("--profile_in", options.engine.profile_in).IgnoreError();
   if (absl::EndsWith(out.checkpoint_out, "/") || out.checkpoint_out == "-") {
     return UsageError(absl::StrCat("--checkpoint_out=", out.checkpoint_out, ": expected a prefix of file names"));
   }
-  if (in.checkpoint_in != out.checkpoint_out) {
-    for (const char* file : {kIndex, kData}) take("--checkpoint_in", file_of(in.checkpoint_in, file)).IgnoreError();
-  }
-  for (const auto& [flag, path] :
-       {std::pair("--report_out", out.report_out), std::pair("--trace_out", out.trace_out), std::pair("--plot_out", out.plot_out),
-        std::pair("--html_out", out.html_out), std::pair("--variables_out", out.variables_out),
-        std::pair("--fetches_out", out.fetches_out), std::pair("--profile_out", out.profile_out),
-        std::pair("--csv_out", options.sweep.csv_out), std::pair("--plan_out", options.plan_out), std::pair("--out", options.out),
-        std::pair("--checkpoint_out", file_of(out.checkpoint_out, kIndex)), std::pair("--checkpoint_out", file_of(out.checkpoint_out, kData))}) {
-    MR_RETURN_IF_ERROR(take(flag, path));
-  }
+  const FlagFiles outputs = {{"--report_out", out.report_out},
+                             {"--trace_out", out.trace_out},
+                             {"--plot_out", out.plot_out},
+                             {"--html_out", out.html_out},
+                             {"--variables_out", out.variables_out},
+                             {"--fetches_out", out.fetches_out},
+                             {"--profile_out", out.profile_out},
+                             {"--csv_out", options.sweep.csv_out},
+                             {"--plan_out", options.plan_out},
+                             {"--out", options.out},
+                             {"--checkpoint_out", FileOf(out.checkpoint_out, kIndex)},
+                             {"--checkpoint_out", FileOf(out.checkpoint_out, kData)}};
+  TakenFiles taken;
+  for (const auto& [flag, path] : InputFiles(options)) taken.Take(flag, path).IgnoreError();
+  for (const auto& [flag, path] : outputs) MR_RETURN_IF_ERROR(taken.Take(flag, path));
   return absl::OkStatus();
 }
 

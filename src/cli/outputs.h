@@ -29,7 +29,8 @@ class OutputFile {
   std::unique_ptr<AtomicFile> file_;
 };
 
-// Refuses outputs that would overwrite one another or an input. Profiles, plans and checkpoints may replace the ones that were read.
+// Refuses outputs that would overwrite one another or an input, files of SavedModels among them. Profiles, plans and
+// checkpoints, a SavedModel's too, may replace the ones that were read.
 absl::Status CheckOutputNames(const Options& options);
 
 // Whether a file can be written there, found out before the work; nothing is left behind. OK for an empty path. A pipe is not

@@ -22,7 +22,6 @@ absl::Status PlanCommand(const Options& options, const Environment& environment)
   TrainResult result = PlanOnly(workload, session, environment);
   KeepUntilTheEnd(workload.graph);
   KeepUntilTheEnd(result.run.plan);
-  LogPasses(result.run);
   RunReport unswapped;
   if (outputs.wants_picture() && result.run.plan != nullptr) {
     SessionOptions without = session;

@@ -199,6 +199,12 @@ GraphSummary FactsOf(const TrainResult& result, const Workload& workload, Sessio
 }
 
 TrainResult PlanOnly(const Workload& workload, const SessionOptions& options, const Environment& environment) {
+  TrainResult result = PlanTrial(workload, options, environment);
+  LogPasses(result.run);
+  return result;
+}
+
+TrainResult PlanTrial(const Workload& workload, const SessionOptions& options, const Environment& environment) {
   TrainResult result = EmptyResult(options);
   Finish(Trainer(workload, environment, result).Plan(options), options, result);
   return result;

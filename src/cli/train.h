@@ -35,7 +35,7 @@ TrainResult Train(const Workload& workload, const SessionOptions& options, const
 // Tensors of `fetched` by name.
 Arrays NamedFetches(const std::vector<Tensor>& fetched, const std::vector<std::string>& names);
 
-// With --v=1: what each pass of the run's planning took. Train logs its own.
+// With --v=1: what each pass of the run's planning took. Train and PlanOnly log their own.
 void LogPasses(const RunReport& run);
 
 // What is told of the graph: of the result when something was planned, else of a plan without swapping and budgets, else of the
@@ -44,6 +44,8 @@ GraphSummary FactsOf(const TrainResult& result, const Workload& workload, Sessio
 
 // Plans only: run.plan and the predicted figures.
 TrainResult PlanOnly(const Workload& workload, const SessionOptions& options, const Environment& environment);
+// The same of one of many plans: its passes are not logged.
+TrainResult PlanTrial(const Workload& workload, const SessionOptions& options, const Environment& environment);
 
 }  // namespace millrace::cli
 

@@ -1,6 +1,8 @@
 #include "cli/vocabularies.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <optional>
 #include <string>
@@ -12,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "cli/partitioned_variables.h"
 #include "glog/logging.h"
+#include "graph/unread_file.h"
 #include "millrace/op.h"
 #include "millrace/status.h"
 #include "passes/control_flow/control_flow_ops.h"
@@ -115,14 +118,15 @@ Tensor PathAt(const Graph& graph, OutputRef ref) {
   return path;
 }
 
-// What the file says that `node` names; nothing where it is not there.
+// What the file says that `node` names; nothing where the graph does not tell it. NotFound where it cannot be read or is empty.
 absl::StatusOr<std::optional<Vocabulary>> ReadVocabulary(const Graph& graph, const Node& node) {
   if (node.inputs.size() != 2) return std::nullopt;
   const Node& table = graph.node(SourceOfHandle(graph, node.inputs[0]).node);
   const Tensor path = PathAt(graph, node.inputs[1]);
   if (!IsTable(table) || path.num_elements() != 1) return std::nullopt;
   std::ifstream file(path.strings()[0], std::ios::binary);
-  if (!file) return std::nullopt;
+  const bool empty = file && file.peek() == std::ifstream::traits_type::eof() && !file.bad();  // folders open, and are bad then
+  if (!file || empty) return absl::NotFoundError(absl::StrCat(path.strings()[0], ": ", empty ? "the file is empty" : std::strerror(errno)));
   absl::StatusOr<Vocabulary> vocabulary = VocabularyOf(node, table, file);
   if (vocabulary.ok()) return *std::move(vocabulary);
   return absl::Status(vocabulary.status().code(), absl::StrCat("node '", node.name, "' (", node.op, "): ", path.strings()[0], ": ",
@@ -149,8 +153,14 @@ absl::Status ReadVocabulariesOfNodes(Graph& graph) {
   for (int32_t i = 0; i < nodes; ++i) {
     const Node& node = graph.node(NodeId{i});
     if (node.removed || !IsTableFromFile(node)) continue;
-    MR_ASSIGN_OR_RETURN(std::optional<Vocabulary> vocabulary, ReadVocabulary(graph, node));
-    if (vocabulary.has_value()) SetImport(graph, NodeId{i}, node.inputs[0], *std::move(vocabulary));
+    absl::StatusOr<std::optional<Vocabulary>> vocabulary = ReadVocabulary(graph, node);
+    if (absl::IsNotFound(vocabulary.status())) {
+      // Planning says so where the table is needed.
+      graph.mutable_node(NodeId{i}).attrs.Set(std::string(kWhyUnread), std::string(vocabulary.status().message()));
+      continue;
+    }
+    MR_RETURN_IF_ERROR(vocabulary.status());
+    if (vocabulary->has_value()) SetImport(graph, NodeId{i}, node.inputs[0], **std::move(vocabulary));
   }
   return absl::OkStatus();
 }
@@ -162,7 +172,7 @@ void ReadVocabulariesOfFunctions(Graph& graph) {
   if (!flat.ok()) return;  // planning says what is wrong with them where they are needed
   for (int32_t i = 0; i < flat->num_ids(); ++i) {
     const Node& node = flat->node(NodeId{i});
-    if (node.removed || !IsTableFromFile(node)) continue;
+    if (node.removed || !IsTableFromFile(node) || node.attrs.Has(kWhyUnread)) continue;
     absl::StatusOr<std::optional<Vocabulary>> vocabulary = ReadVocabulary(*flat, node);
     if (!vocabulary.ok()) LOG(WARNING) << vocabulary.status().message();  // of one table among those of a model
     if (!vocabulary.ok() || !vocabulary->has_value()) continue;

@@ -8,9 +8,9 @@
 
 namespace millrace::cli {
 
-// InitializeTableFromTextFile nodes become LookupTableImportV2 of constants, where the file that they name is there; for those in
-// functions that the graph calls, such nodes are added. Planning refuses those that are left where something looks in their table.
-// Errors name node, file and line; of functions they are warnings.
+// InitializeTableFromTextFile nodes become LookupTableImportV2 of constants, where the file that they name holds lines; for those in
+// functions that the graph calls, such nodes are added. Planning refuses those that are left where something looks in their table,
+// and says why their file is of no use. Errors name node, file and line; of functions they are warnings.
 absl::Status ReadVocabularies(Graph& graph);
 
 }  // namespace millrace::cli

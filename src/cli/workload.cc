@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "cli/exit_status.h"
+#include "cli/feed_types.h"
 #include "cli/feeds.h"
 #include "cli/restored_tensors.h"
 #include "cli/reuse_memory.h"
@@ -390,6 +391,7 @@ absl::StatusOr<Workload> LoadWorkload(const InputOptions& options, FeedValues va
   Workload workload;
   workload.init_targets = options.init_targets;
   MR_RETURN_IF_ERROR(LoadGraphAndFeeds(options, shapes, environment, workload));
+  MR_RETURN_IF_ERROR(ConvertFeeds(*workload.graph, workload.feeds));
   if (only_planned) ExpectToAllocate(kBytesPerNode * workload.graph->num_nodes());
   if (!options.onnx.empty()) shapes.clear();  // the import has used them
   workload.steps = options.steps;

@@ -16,6 +16,7 @@
 #include "cli/workload.h"
 #include "fake_session.h"
 #include "graph/text.h"
+#include "logged.h"
 #include "millrace/profile.h"
 
 namespace millrace::cli {
@@ -451,6 +452,29 @@ TEST_F(CommandsTest, ACheckpointIsNotOverwrittenByAnotherOutput) {
     options_.output = none;
     EXPECT_EQ(ExitStatus(CheckOutputNames(options_)), kExitUsage);
   }
+}
+
+TEST_F(CommandsTest, EveryCommandThatPlansTellsWhatItsPassesTook) {
+  world_.engine.passes = {{"a pass", 0.25, 2}};
+  options_.engine.device = "null";
+  options_.argument = "f";
+  options_.out = Path("g.pb");
+  FLAGS_v = 1;
+  for (auto* command : {PlanCommand, ExplainCommand, ExportCommand, SweepCommand}) {
+    Logged told(google::GLOG_INFO);
+    command(options_, world_.environment).IgnoreError();
+    EXPECT_THAT(told.lines, testing::Contains("planning: a pass took 0.25 s in 2 runs"));
+  }
+  FLAGS_v = 0;
+}
+
+TEST_F(CommandsTest, InspectWritesNoReportOfItsListOfOps) {
+  options_.ops = true;
+  EXPECT_TRUE(InspectCommand(options_, world_.environment).ok());
+  options_.output.report_out = Path("report.json");
+  const absl::Status status = InspectCommand(options_, world_.environment);
+  EXPECT_EQ(ExitStatus(status), kExitUsage);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--report_out"));
 }
 
 TEST_F(CommandsTest, CompareEndsWithDoesNotFitWhenAnotherStrategyDoesNot) {

@@ -23,6 +23,7 @@ struct FakeEngine {
   std::string wrong_fetches;   // the strategy whose last fetches alone have other bits
   int interrupt_after = -1;    // steps in all
   bool interrupt_planning = false;
+  std::vector<PassTime> passes;  // of every plan
 };
 
 class FakeSession : public Session {
@@ -106,6 +107,7 @@ class FakeSession : public Session {
     report_.partition_size = plan->partition_size;
     report_.predicted_peak_device_bytes = Need();
     report_.predicted_step_seconds = 0.25;
+    report_.passes = engine_.passes;
     report_.plan = plan;
   }
 

@@ -185,6 +185,7 @@ TEST(GraphFactsTest, CountEdgesLevelsAndUnsupportedOps) {
   OpRegistry ops;
   OpDef placeholder;
   placeholder.name = "Placeholder";
+  placeholder.shape = [](InferenceContext&) { return absl::OkStatus(); };
   ASSERT_TRUE(ops.Register(placeholder).ok());
   EXPECT_THAT(UnsupportedOps(OpCounts(graph), ops),
               testing::ElementsAre(testing::Pair("Mul", 1), testing::Pair("Relu", 1)));

@@ -202,6 +202,30 @@ TEST_F(PlanningCommandsTest, ExplainWantsANameThatIsThere) {
   EXPECT_EQ(out_.str(), "");
 }
 
+// Plans have no step for what only reads a variable.
+TEST_F(PlanningCommandsTest, ExplainOfAReadIsOfItsVariable) {
+  environment_.load_graph = [](const std::string&) {
+    return ParseGraphText(R"(
+v = VarHandleOp() {dtype=float, shape=shape[3], shared_name="w0"}
+read = ReadVariableOp(v) {dtype=float}
+same = Identity(read) {T=float}
+out = Relu(same) {T=float}
+unused = ReadVariableOp(v) {dtype=float}
+)");
+  };
+  options_.input.fetches = {"out:0"};
+  options_.input.targets = {};
+  options_.argument = "unused:0";
+  EXPECT_TRUE(absl::IsNotFound(ExplainCommand(options_, environment_)));
+  for (const char* name : {"read:0", "read", "same:0", "v"}) {
+    options_.argument = name;
+    out_.str("");
+    const absl::Status status = ExplainCommand(options_, environment_);
+    ASSERT_TRUE(status.ok()) << name << ": " << status;
+    EXPECT_THAT(out_.str(), testing::StartsWith(absl::StrCat(name, " is the variable w0 itself:\nw0, "))) << name;
+  }
+}
+
 TEST_F(PlanningCommandsTest, ExplainRefusesWhatDoesNotFit) {
   options_.argument = "layer1/kernel";
   options_.engine.device_memory = "100";
@@ -377,6 +401,29 @@ TEST_F(PlanningCommandsTest, HintsOfHostMemoryAreEnough) {
     }
   }
   EXPECT_GT(hinted_at_disks, 0);
+}
+
+// Beside a disk updates are whole, and more than the device holds.
+TEST_F(PlanningCommandsTest, WhatFitsWithoutADiskIsHintedAt) {
+  environment_.load_graph = [](const std::string&) {
+    return BuildModel("mlp", {.batch = 4, .layers = 3, .hidden = 1024, .optimizer = "adam"});
+  };
+  options_.engine.device_memory = "12MiB";
+  for (const auto& [host_memory, hint] : {std::pair<std::string, std::string>{"64MiB", "\nhint: without --disk it would fit"},
+                                          {"10MiB", " would fit with planned without --disk"}}) {
+    options_.engine.host_memory = host_memory;
+    options_.engine.disk = fs::temp_directory_path().string();
+    const absl::Status status = PlanCommand(options_, environment_);
+    EXPECT_EQ(ExitStatus(status), kExitDoesNotFit) << status;
+    const std::string message(status.message()), flag = "hint: --host_memory=";
+    EXPECT_THAT(message, HasSubstr(hint));
+    const size_t at = message.find(flag);
+    if (at != std::string::npos) {
+      options_.engine.host_memory = message.substr(at + flag.size(), message.find(' ', at + flag.size()) - at - flag.size());
+    }
+    options_.engine.disk.clear();
+    EXPECT_TRUE(PlanCommand(options_, environment_).ok()) << options_.engine.host_memory;
+  }
 }
 
 TEST_F(PlanningCommandsTest, FiltersOfTflmsNameNodesOfTheGraphWhetherInitialisersHaveThemOrNot) {

@@ -89,14 +89,23 @@ call = StatefulPartitionedCall(words, read) {f=&outer}
   EXPECT_THAT(printed, HasSubstr("value=string[2]{\"the\", \"cat\"}"));
 }
 
-TEST(Vocabularies, AFileThatIsNotThereIsLeftToPlanning) {
-  absl::StatusOr<Graph> graph = ParseGraphText(R"(
+// What planning is told of a table from the file of this path.
+std::string WhyUnread(const std::string& path) {
+  absl::StatusOr<Graph> graph = ParseGraphText(absl::StrCat(R"(
 table = HashTableV2() {key_dtype=string, value_dtype=int64}
-file = Const() {dtype=string, value=string[]{"/nowhere/words.txt"}}
-init = InitializeTableFromTextFileV2(table, file) {key_index=-2, value_index=-1}
-)");
-  ASSERT_TRUE(ReadVocabularies(*graph).ok());
-  EXPECT_EQ(graph->node(graph->Find("init")).op, "InitializeTableFromTextFileV2");
+file = Const() {dtype=string, value=string[]{")", path, R"("}}
+init = InitializeTableFromTextFileV2(table, file) {key_index=-2, value_index=-1, vocab_size=2}
+)"));
+  EXPECT_EQ(ReadVocabularies(*graph), absl::OkStatus());
+  const Node& init = graph->node(graph->Find("init"));
+  EXPECT_EQ(init.op, "InitializeTableFromTextFileV2");
+  return init.attrs.GetOr<std::string>("_why_unread", "");
+}
+
+TEST(Vocabularies, AFileWithoutWordsIsLeftToPlanning) {
+  EXPECT_EQ(WhyUnread("/nowhere/words.txt"), "/nowhere/words.txt: No such file or directory");
+  EXPECT_EQ(WhyUnread("/"), "/: Is a directory");
+  EXPECT_EQ(WhyUnread("/dev/null"), "/dev/null: the file is empty");
 }
 
 }  // namespace

@@ -1,0 +1,142 @@
+#include "cli/feed_types.h"
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/feeds.h"
+#include "glog/logging.h"
+#include "graph/float16.h"
+#include "millrace/status.h"
+
+namespace millrace::cli {
+namespace {
+
+// Holds every value of every type here.
+using Number = long double;
+static_assert(std::numeric_limits<Number>::digits >= 64);
+
+// The float below or above whose last bit is one, where no float is the number: rounding it again is rounding once.
+float RoundedToOdd(Number number) {
+  const float nearest = static_cast<float>(number);
+  if (!std::isfinite(nearest) || nearest == number || (std::bit_cast<uint32_t>(nearest) & 1) != 0) return nearest;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  return std::nextafter(nearest, number > nearest ? kInfinity : -kInfinity);
+}
+
+// One type of 16 bits for each of TensorFlow's.
+struct Half {
+  static Number From(uint16_t bits) { return HalfToFloat(bits); }
+  static uint16_t To(Number number) { return FloatToHalf(RoundedToOdd(number)); }
+};
+struct Bfloat16 {  // rounded twice, as ml_dtypes does
+  static Number From(uint16_t bits) { return Bfloat16ToFloat(bits); }
+  static uint16_t To(Number number) { return FloatToBfloat16(static_cast<float>(number)); }
+};
+
+// Calls `function` with a value of the C++ type of `dtype`; false where that is no number.
+template <typename Function>
+bool WithNumberType(DataType dtype, Function function) {
+  switch (dtype) {
+    case DataType::kFloat: return function(float{}), true;
+    case DataType::kDouble: return function(double{}), true;
+    case DataType::kHalf: return function(Half{}), true;
+    case DataType::kBfloat16: return function(Bfloat16{}), true;
+    case DataType::kInt8: return function(int8_t{}), true;
+    case DataType::kInt16: return function(int16_t{}), true;
+    case DataType::kInt32: return function(int32_t{}), true;
+    case DataType::kInt64: return function(int64_t{}), true;
+    case DataType::kUint8: return function(uint8_t{}), true;
+    case DataType::kUint16: return function(uint16_t{}), true;
+    case DataType::kUint32: return function(uint32_t{}), true;
+    case DataType::kUint64: return function(uint64_t{}), true;
+    case DataType::kBool: return function(bool{}), true;
+    default: return false;
+  }
+}
+
+bool IsNumber(DataType dtype) {
+  return WithNumberType(dtype, [](auto) {});
+}
+
+template <typename T>
+constexpr bool kIn16Bits = std::is_same_v<T, Half> || std::is_same_v<T, Bfloat16>;
+
+template <typename T>
+Number NumberAt(const void* data, int64_t i) {
+  if constexpr (kIn16Bits<T>) {
+    return T::From(static_cast<const uint16_t*>(data)[i]);
+  } else {
+    return static_cast<const T*>(data)[i];
+  }
+}
+
+// False where the type does not hold the number.
+template <typename T>
+bool SetNumber(void* data, int64_t i, Number number) {
+  if constexpr (kIn16Bits<T>) {
+    static_cast<uint16_t*>(data)[i] = T::To(number);
+  } else {
+    if constexpr (std::is_integral_v<T>) {
+      const bool held = number >= std::numeric_limits<T>::min() && number <= std::numeric_limits<T>::max() && number == std::trunc(number);
+      if (!held) return false;
+    }
+    static_cast<T*>(data)[i] = static_cast<T>(number);
+  }
+  return true;
+}
+
+// The first element that `to` does not hold; their number where it holds all.
+int64_t Convert(const Tensor& from, Tensor& to) {
+  int64_t held = 0;
+  WithNumberType(from.dtype(), [&](auto source) {
+    WithNumberType(to.dtype(), [&](auto target) {
+      void* const data = to.mutable_data();
+      while (held < from.num_elements() && SetNumber<decltype(target)>(data, held, NumberAt<decltype(source)>(from.data(), held))) ++held;
+    });
+  });
+  return held;
+}
+
+int64_t NumInfinite(const Tensor& tensor) {
+  int64_t infinite = 0;
+  WithNumberType(tensor.dtype(), [&](auto type) {
+    for (int64_t i = 0; i < tensor.num_elements(); ++i) infinite += std::isinf(NumberAt<decltype(type)>(tensor.data(), i)) ? 1 : 0;
+  });
+  return infinite;
+}
+
+std::string TextAt(const Tensor& tensor, int64_t i) {
+  std::string text;
+  WithNumberType(tensor.dtype(), [&](auto type) { text = absl::StrFormat("%.17g", static_cast<double>(NumberAt<decltype(type)>(tensor.data(), i))); });
+  return text;
+}
+
+}  // namespace
+
+absl::Status ConvertFeeds(const Graph& graph, Session::Feeds& feeds) {
+  for (auto& [name, value] : feeds) {
+    const absl::StatusOr<OutputRef> ref = graph.FindTensor(name);
+    if (!ref.ok()) continue;  // the session says so
+    const DataType declared = DeclaredFeedType(graph, *ref).dtype;
+    if (declared == value.dtype() || !IsNumber(declared) || !IsNumber(value.dtype())) continue;
+    Tensor converted(declared, value.shape());
+    if (const int64_t held = Convert(value, converted); held < value.num_elements()) {
+      return absl::InvalidArgumentError(absl::StrCat("feed ", name, " is ", value.type().ToString(), " in the file, expected ", converted.type().ToString(),
+                                                     ": element ", held, " is ", TextAt(value, held), ", which ",
+                                                     std::string(DataTypeName(declared)), " does not hold"));
+    }
+    const int64_t too_large = NumInfinite(converted) - NumInfinite(value);
+    LOG(WARNING) << "feed " << name << " is " << value.type().ToString() << " in the file, and is converted to " << DataTypeName(declared)
+                 << (too_large > 0 ? absl::StrCat(", ", too_large, " of its numbers become infinite") : "");
+    value = std::move(converted);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace millrace::cli
