@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "millrace/guard.h"
 #include "millrace/status.h"
+#include "runtime/kernel_checks.h"
 
 namespace millrace {
 
@@ -50,6 +51,7 @@ absl::Status DynamicOp::Run(const KernelContext& context, std::vector<Shape>& sh
     now.instance = &made.instance;
     now.output_shapes = output_shapes_.data();
     MR_RETURN_IF_ERROR(launch(*made.kernel, now));
+    MR_RETURN_IF_ERROR(CheckRealShapes(output_shapes_, made.instance.outputs));
   }
   for (size_t o = 0; o < output_shapes_.size(); ++o) {
     if (step_.output_shapes[o] >= 0) shapes[step_.output_shapes[o]] = output_shapes_[o];

@@ -246,9 +246,17 @@ void Executor::CommitVariables() {
   }
 }
 
-void Executor::KeepStates() {
+absl::Status Executor::KeepStates() {
   states_before_.clear();
+  int64_t total = 0;
+  for (const auto& [data, bytes] : program_->states()) total += bytes;
+  try {
+    states_before_.reserve(total);
+  } catch (const std::exception&) {  // bad_alloc, or length_error
+    return absl::ResourceExhaustedError(absl::StrCat("no memory for a copy of the ", total, " bytes that nodes keep from step to step"));
+  }
   for (const auto& [data, bytes] : program_->states()) states_before_.insert(states_before_.end(), data, data + bytes);
+  return absl::OkStatus();
 }
 
 void Executor::RestoreStates() {
@@ -308,7 +316,7 @@ absl::Status Executor::RunStep(absl::Span<const Tensor> feeds, std::vector<Tenso
     fetch_data.push_back(copied ? fetched.back().mutable_data() : nullptr);
   }
 
-  KeepStates();
+  MR_RETURN_IF_ERROR(KeepStates());
   StepStats measured;
   const absl::Status status = engine_->RunStep({feed_data, fetch_data, recording_}, &measured);
   if (has_data) CommitVariables();

@@ -93,7 +93,7 @@ class Executor final : private ResidentOwner {
   // After a step: which values outlive it.
   void CommitVariables();
   // A step that fails leaves what nodes keep (how far random streams have come) as it was.
-  void KeepStates();
+  absl::Status KeepStates();
   void RestoreStates();
   std::vector<std::string> ChangedVariables() const;
   static absl::Status DescribeFailure(const absl::Status& error, const std::vector<std::string>& changed);

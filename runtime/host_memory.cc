@@ -1,5 +1,7 @@
 #include "runtime/host_memory.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "millrace/types.h"
@@ -8,6 +10,8 @@ namespace millrace {
 namespace {
 // Homes smaller than this share blocks: a system keeps only some tens of thousands of mappings per process.
 constexpr int64_t kBlockBytes = int64_t{16} << 20;
+// More than any machine has; sums of it stay numbers.
+constexpr int64_t kMostBytes = int64_t{1} << 60;
 }  // namespace
 
 HostMemory::~HostMemory() { set_listener(nullptr); }
@@ -39,7 +43,7 @@ absl::Status HostMemory::CheckLimit(int64_t wanted_bytes, const std::string& wha
 }
 
 absl::StatusOr<void*> HostMemory::AllocateHome(int64_t bytes, const std::string& what) {
-  const int64_t size = AlignUp(std::max<int64_t>(bytes, 1));
+  const int64_t size = AlignUp(std::clamp<int64_t>(bytes, 1, kMostBytes));
   MR_RETURN_IF_ERROR(CheckLimit(size, what));
   if (size >= kBlockBytes) {
     MR_ASSIGN_OR_RETURN(MappedRegion region, MappedRegion::Create(size, what.c_str()));

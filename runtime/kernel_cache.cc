@@ -2,8 +2,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "graph/exceptions.h"
 #include "millrace/status.h"
+#include "runtime/kernel_checks.h"
 
 namespace millrace {
 namespace {
@@ -57,9 +57,8 @@ absl::StatusOr<std::shared_ptr<const Kernel>> KernelCache::Make(const OpInstance
     return absl::UnimplementedError(
         absl::StrCat("node '", instance.name, "': this device has no kernel of op '", instance.op, "'"));
   }
-  absl::StatusOr<std::unique_ptr<Kernel>> made = WithoutExceptions([&] { return (*factory)(instance); });
+  absl::StatusOr<std::unique_ptr<Kernel>> made = MakeKernel(*factory, instance);
   if (!made.ok()) return NameNode(instance, made.status());
-  if (*made == nullptr) return NameNode(instance, absl::InternalError("the kernel factory returned no kernel"));
   return std::shared_ptr<const Kernel>(*std::move(made));
 }
 

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/exceptions.h"
 #include "millrace/status.h"
+#include "runtime/kernel_checks.h"
 #include "runtime/string_evaluator.h"
 
 namespace millrace {
@@ -42,7 +43,9 @@ absl::StatusOr<std::vector<Tensor>> EvaluateOp(const OpDef& def, const KernelReg
   if (factory == nullptr) {
     return absl::UnimplementedError(absl::StrCat("no kernel of op '", instance.op, "' (node '", instance.name, "')"));
   }
-  MR_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, WithoutExceptions([&] { return (*factory)(instance); }));
+  MR_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, MakeKernel(*factory, instance));
+  const int64_t scratch_bytes = kernel->scratch_bytes();
+  if (scratch_bytes < 0) return absl::InternalError(absl::StrCat("the kernel needs scratch memory of ", scratch_bytes, " bytes, expected 0 or more"));
   std::vector<Tensor> outputs;
   for (const TensorType& type : instance.outputs) {
     if (!type.shape.fully_known()) {
@@ -55,7 +58,7 @@ absl::StatusOr<std::vector<Tensor>> EvaluateOp(const OpDef& def, const KernelReg
   std::vector<void*> in, out;
   for (Tensor& tensor : inputs) in.push_back(tensor.mutable_data());
   for (Tensor& tensor : outputs) out.push_back(tensor.mutable_data());
-  Tensor scratch(DataType::kUint8, Shape({kernel->scratch_bytes()}));
+  Tensor scratch(DataType::kUint8, Shape({scratch_bytes}));
   Tensor state(DataType::kUint8, Shape({def.state_bytes}));
   const bool initialized = true;
   std::vector<const bool*> initialized_inputs(inputs.size(), &initialized);
@@ -71,7 +74,8 @@ absl::StatusOr<std::vector<Tensor>> EvaluateOp(const OpDef& def, const KernelReg
   context.parallel = parallel != nullptr ? parallel : &serial;
   context.initialized = initialized_inputs.data();
   context.output_shapes = shapes.data();
-  MR_RETURN_IF_ERROR(WithoutExceptions([&] { return kernel->Run(context); }));
+  MR_RETURN_IF_ERROR(WithoutKernelExceptions([&] { return kernel->Run(context); }));
+  MR_RETURN_IF_ERROR(CheckRealShapes(shapes, instance.outputs));
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (shapes[i] != outputs[i].shape()) outputs[i] = outputs[i].Reshaped(shapes[i]);
   }

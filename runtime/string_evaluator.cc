@@ -25,14 +25,15 @@ namespace {
 
 using Outputs = absl::StatusOr<std::vector<Tensor>>;
 
-// Ops that move elements whatever these are, or compare two for equality.
+// Ops that move elements whatever these are, or compare two.
 bool MovesElements(const std::string& op) {
   static const auto& ops = *new std::set<std::string>{
-      "BroadcastTo", "Concat", "ConcatV2", "DynamicPartition", "DynamicStitch", "Equal", "Fill", "Gather", "GatherNd",
-      "GatherV2", "ListDiff", "MirrorPad", "NotEqual", "Pack", "Pad", "PadV2",
-      "RaggedTensorToTensor", "Reverse", "ReverseV2", "Roll", "Select", "SelectV2", "Slice", "SparseConcat",
-      "SparseFillEmptyRows", "SparseReorder", "SparseSlice", "SparseToDense", "Split", "SplitV", "StridedSlice",
-      "Tile", "Transpose", "Unique", "UniqueV2", "UniqueWithCounts", "Unpack", "ZerosLike"};
+      "BroadcastTo", "Concat", "ConcatV2", "DenseToDenseSetOperation", "DenseToSparseSetOperation", "DynamicPartition", "DynamicStitch",
+      "EditDistance", "Equal", "Fill", "Gather", "GatherNd", "GatherV2", "ListDiff", "MirrorPad", "NotEqual", "Pack", "Pad", "PadV2",
+      "RaggedFillEmptyRows", "RaggedGather", "RaggedTensorToSparse", "RaggedTensorToTensor", "Reverse", "ReverseV2", "Roll", "ScatterNd",
+      "Select", "SelectV2", "SetSize", "Slice", "SparseConcat", "SparseFillEmptyRows", "SparseReorder", "SparseSlice", "SparseSplit",
+      "SparseToDense", "SparseToSparseSetOperation", "Split", "SplitV", "StridedSlice", "TensorScatterUpdate", "Tile", "Transpose", "Unique",
+      "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2", "Unpack", "ZerosLike"};
   return ops.count(op) > 0;
 }
 
@@ -113,7 +114,11 @@ Outputs ChangeCase(const OpInstance& instance, const Tensor& strings) {
   const auto is_ascii = [](const std::string& text) {
     return std::all_of(text.begin(), text.end(), [](unsigned char c) { return absl::ascii_isascii(c); });
   };
-  const bool bytes = instance.attrs.GetOr<std::string>("encoding", "").empty();
+  const std::string encoding = instance.attrs.GetOr<std::string>("encoding", "");
+  const bool bytes = encoding.empty();
+  if (!bytes && encoding != "utf-8") {
+    return absl::InvalidArgumentError(absl::StrCat("only utf-8 or '' (no encoding) is supported, received ", encoding));
+  }
   for (const std::string& text : strings.strings()) {
     if (bytes || is_ascii(text)) continue;
     return absl::UnimplementedError(absl::StrCat("the other case of letters outside ASCII, as in \"", text, "\", is not known"));
@@ -197,18 +202,23 @@ Outputs Format(const OpInstance& instance, absl::Span<const Tensor> inputs) {
   return std::vector<Tensor>{std::move(result)};
 }
 
-// Numbers in place of strings: equal ones have equal numbers. What pads with zeros pads with empty strings.
+// Numbers in place of strings, in their order. What pads with zeros pads with empty strings.
 class Numbering {
  public:
-  Numbering() : numbers_({{"", 0}}), texts_({""}) {}
-
-  Tensor Numbers(const Tensor& strings) {
-    Tensor numbers(DataType::kInt32, strings.shape());
-    for (int64_t i = 0; i < strings.num_elements(); ++i) {
-      const auto [found, added] = numbers_.emplace(strings.strings()[i], static_cast<int32_t>(texts_.size()));
-      if (added) texts_.push_back(strings.strings()[i]);
-      numbers.mutable_as<int32_t>()[i] = found->second;
+  explicit Numbering(absl::Span<const Tensor> tensors) : numbers_({{"", 0}}) {
+    for (const Tensor& tensor : tensors) {
+      if (tensor.dtype() != DataType::kString) continue;
+      for (const std::string& text : tensor.strings()) numbers_.try_emplace(text, 0);
     }
+    for (auto& [text, number] : numbers_) {
+      number = static_cast<int32_t>(texts_.size());
+      texts_.push_back(text);
+    }
+  }
+
+  Tensor Numbers(const Tensor& strings) const {
+    Tensor numbers(DataType::kInt32, strings.shape());
+    for (int64_t i = 0; i < strings.num_elements(); ++i) numbers.mutable_as<int32_t>()[i] = numbers_.at(strings.strings()[i]);
     return numbers;
   }
   Tensor Strings(const Tensor& numbers) const {
@@ -222,20 +232,43 @@ class Numbering {
   std::vector<std::string> texts_;
 };
 
-Outputs MoveNumbers(const OpDef& def, const KernelRegistry& kernels, const OpInstance& instance, absl::Span<const Tensor> inputs) {
-  Numbering numbering;
-  OpInstance of_numbers = instance;
-  std::vector<Tensor> numbers(inputs.begin(), inputs.end());
-  of_numbers.input_values.resize(inputs.size());
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i].dtype() == DataType::kString) numbers[i] = numbering.Numbers(inputs[i]);
-    of_numbers.inputs[i].dtype = numbers[i].dtype();
-    of_numbers.input_values[i] = numbers[i];
+// The outputs of the op where inputs and outputs that are strings are numbers.
+Outputs EvaluateNumbers(const OpDef& def, const KernelRegistry& kernels, OpInstance instance, std::vector<Tensor> numbers) {
+  instance.input_values.resize(numbers.size());
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    instance.inputs[i].dtype = numbers[i].dtype();
+    instance.input_values[i] = numbers[i];
   }
-  for (TensorType& type : of_numbers.outputs) {
+  for (TensorType& type : instance.outputs) {
     if (type.dtype == DataType::kString) type.dtype = DataType::kInt32;
   }
-  MR_ASSIGN_OR_RETURN(std::vector<Tensor> outputs, EvaluateOp(def, kernels, of_numbers, std::move(numbers)));
+  return EvaluateOp(def, kernels, instance, std::move(numbers));
+}
+
+// ScatterNd adds up what comes to one place; TensorFlow's joins strings there.
+absl::Status ExpectPlacesOnce(const OpDef& def, const KernelRegistry& kernels, const OpInstance& instance, std::vector<Tensor> inputs) {
+  Tensor ones(DataType::kInt32, inputs[1].shape());
+  for (int32_t& one : ones.mutable_as<int32_t>()) one = 1;
+  inputs[1] = std::move(ones);
+  MR_ASSIGN_OR_RETURN(const std::vector<Tensor> counts, EvaluateNumbers(def, kernels, instance, std::move(inputs)));
+  for (const int32_t count : counts[0].as<int32_t>()) {
+    if (count <= 1) continue;
+    return absl::UnimplementedError(
+        absl::StrCat("node '", instance.name, "' (ScatterNd): ", count, " strings come to one place, which are not joined here"));
+  }
+  return absl::OkStatus();
+}
+
+Outputs MoveNumbers(const OpDef& def, const KernelRegistry& kernels, const OpInstance& instance, absl::Span<const Tensor> inputs) {
+  const Numbering numbering(inputs);
+  std::vector<Tensor> numbers(inputs.begin(), inputs.end());
+  for (Tensor& tensor : numbers) {
+    if (tensor.dtype() == DataType::kString) tensor = numbering.Numbers(tensor);
+  }
+  if (instance.op == "ScatterNd") {
+    MR_RETURN_IF_ERROR(ExpectPlacesOnce(def, kernels, instance, numbers));
+  }
+  MR_ASSIGN_OR_RETURN(std::vector<Tensor> outputs, EvaluateNumbers(def, kernels, instance, std::move(numbers)));
   for (size_t o = 0; o < outputs.size(); ++o) {
     if (instance.outputs[o].dtype == DataType::kString) outputs[o] = numbering.Strings(outputs[o]);
   }

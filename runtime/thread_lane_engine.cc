@@ -292,7 +292,7 @@ absl::Status ThreadLaneEngine::RunOp(int32_t l, int64_t step) {
   }
   const bool trace = recording_;
   if (trace) record.trace[step].start_seconds = Now();
-  absl::Status status = WithoutExceptions([&] { return program_.RunOp(op); });
+  absl::Status status = WithoutKernelExceptions([&] { return program_.RunOp(op); });
   if (trace) record.trace[step].end_seconds = Now();
   program_.MarkWrites(lane, op, status.ok());
   return status;

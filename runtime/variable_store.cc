@@ -1,6 +1,8 @@
 #include "runtime/variable_store.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include <xxhash.h>
@@ -19,6 +21,12 @@ absl::Status CheckType(const StoredVariable& variable, const TensorType& type, c
                                                  what, " ", type.ToString()));
 }
 
+absl::Status CheckHasHome(const std::string& name, const TensorType& type) {
+  if (type.shape.fully_known() && DataTypeSize(type.dtype) > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("variable '", name, "' has type ", type.ToString(),
+                                                 ", expected a known shape and a numeric element type"));
+}
+
 // An empty tensor may have no memory at all.
 void CopyBytes(void* to, const void* from, int64_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
@@ -30,24 +38,36 @@ absl::StatusOr<StoredVariable*> VariableStore::Declare(const std::string& name, 
   auto it = variables_.find(name);
   if (it != variables_.end()) {
     MR_RETURN_IF_ERROR(CheckType(*it->second, type, "this graph declares it as"));
+    it->second->declared = true;
     return it->second.get();
   }
-  if (!type.shape.fully_known() || DataTypeSize(type.dtype) == 0) {
-    return absl::InvalidArgumentError(absl::StrCat("variable '", name, "' has type ", type.ToString(),
-                                                   ", expected a known shape and a numeric element type"));
-  }
+  MR_ASSIGN_OR_RETURN(StoredVariable * made, Make(name, type));
+  made->declared = true;
+  return made;
+}
+
+absl::StatusOr<StoredVariable*> VariableStore::Make(const std::string& name, const TensorType& type) {
+  MR_RETURN_IF_ERROR(CheckHasHome(name, type));
   auto variable = std::make_unique<StoredVariable>();
   variable->name = name;
   variable->type = type;
-  const std::string what = absl::StrCat("variable '", name, "'");
-  if (disk_ == nullptr) {
-    MR_ASSIGN_OR_RETURN(variable->home, memory_->AllocateHome(type.size_bytes(), what));
-  } else {
-    for (int64_t& offset : variable->disk_offsets) {
-      MR_ASSIGN_OR_RETURN(offset, disk_->Reserve(type.size_bytes(), what));
-    }
-  }
+  MR_RETURN_IF_ERROR(FindHome(*variable, type.size_bytes()));
   return variables_.emplace(name, std::move(variable)).first->second.get();
+}
+
+absl::Status VariableStore::FindHome(StoredVariable& variable, int64_t bytes) {
+  const std::string what = absl::StrCat("variable '", variable.name, "'");
+  if (disk_ == nullptr) {
+    MR_ASSIGN_OR_RETURN(variable.home, memory_->AllocateHome(bytes, what));
+  } else {
+    int64_t places[2];
+    for (int64_t& place : places) {
+      MR_ASSIGN_OR_RETURN(place, disk_->Reserve(bytes, what));
+    }
+    std::copy(std::begin(places), std::end(places), variable.disk_offsets);
+  }
+  variable.room_bytes = bytes;
+  return absl::OkStatus();
 }
 
 absl::Status VariableStore::ReadHome(const StoredVariable& variable,
@@ -75,9 +95,6 @@ const StoredVariable* VariableStore::Find(const std::string& name) const {
 
 absl::StatusOr<VariableStore::State*> VariableStore::StateOf(const std::string& node, int64_t bytes) {
   State& state = states_[node];
-  if (state.asked_for && state.bytes != bytes) {
-    return absl::InvalidArgumentError(absl::StrCat("node '", node, "' keeps ", bytes, " bytes of state, but had ", state.bytes, " in an earlier plan"));
-  }
   if (state.data == nullptr || state.bytes != bytes) {
     absl::StatusOr<void*> data = memory_->AllocateHome(bytes, absl::StrCat("the state of node '", node, "'"));
     if (!data.ok() && state.data == nullptr) states_.erase(node);
@@ -89,8 +106,10 @@ absl::StatusOr<VariableStore::State*> VariableStore::StateOf(const std::string& 
 
 absl::StatusOr<void*> VariableStore::StateBlock(const std::string& node, int64_t bytes) {
   const auto set = states_.find(node);
-  if (set != states_.end() && !set->second.asked_for && set->second.bytes != bytes) {
-    return absl::InvalidArgumentError(absl::StrCat("node '", node, "' keeps ", bytes, " bytes of state, but was set to ", set->second.bytes));
+  if (set != states_.end() && set->second.bytes != bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("node '", node, "' keeps ", bytes, " bytes of state, but ",
+                                                   set->second.asked_for ? "had " : "was set to ", set->second.bytes,
+                                                   set->second.asked_for ? " in an earlier plan" : ""));
   }
   MR_ASSIGN_OR_RETURN(State* state, StateOf(node, bytes));
   state->asked_for = true;
@@ -111,6 +130,11 @@ absl::Status VariableStore::SetState(const std::string& node, const Tensor& stat
   if (state.dtype() != DataType::kUint8 || state.shape().rank() != 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("the state of node '", node, "' is ", state.type().ToString(), ", expected bytes, uint8[n]"));
+  }
+  const auto kept = states_.find(node);
+  if (kept != states_.end() && kept->second.asked_for && kept->second.bytes != state.size_bytes()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("node '", node, "' keeps ", kept->second.bytes, " bytes of state, given are ", state.size_bytes()));
   }
   MR_ASSIGN_OR_RETURN(State* block, StateOf(node, state.size_bytes()));
   CopyBytes(block->data, state.data(), state.size_bytes());
@@ -173,9 +197,13 @@ absl::Status VariableStore::Clear(const std::string& name) {
 }
 
 absl::Status VariableStore::Set(const std::string& name, const Tensor& value) {
-  auto it = variables_.find(name);
-  if (it != variables_.end()) MR_RETURN_IF_ERROR(CheckType(*it->second, value.type(), "the value given is"));
-  MR_ASSIGN_OR_RETURN(StoredVariable * variable, Declare(name, value.type()));
+  const auto it = variables_.find(name);
+  StoredVariable* variable = it == variables_.end() ? nullptr : it->second.get();
+  if (variable != nullptr && variable->type != value.type() && !variable->declared) return Replace(name, value);
+  if (variable != nullptr) MR_RETURN_IF_ERROR(CheckType(*variable, value.type(), "the value given is"));
+  if (variable == nullptr) {
+    MR_ASSIGN_OR_RETURN(variable, Make(name, value.type()));
+  }
   // What is on the device would be older than the home from here on.
   if (owner_ != nullptr) MR_RETURN_IF_ERROR(Release(owner_));
   const char* const data = static_cast<const char*>(value.data());
@@ -190,13 +218,12 @@ absl::Status VariableStore::Set(const std::string& name, const Tensor& value) {
 absl::Status VariableStore::Replace(const std::string& name, const Tensor& value) {
   const auto it = variables_.find(name);
   if (it != variables_.end() && it->second->type != value.type()) {
+    MR_RETURN_IF_ERROR(CheckHasHome(name, value.type()));
     if (owner_ != nullptr) MR_RETURN_IF_ERROR(Release(owner_));
-    std::unique_ptr<StoredVariable> former = std::move(it->second);
-    variables_.erase(it);
-    if (const absl::Status declared = Declare(name, value.type()).status(); !declared.ok()) {
-      variables_.emplace(name, std::move(former));
-      return declared;
-    }
+    StoredVariable& variable = *it->second;
+    if (value.size_bytes() > variable.room_bytes) MR_RETURN_IF_ERROR(FindHome(variable, value.size_bytes()));
+    variable.type = value.type();
+    variable.initialized = variable.declared = false;
   }
   return Set(name, value);
 }

@@ -20,8 +20,10 @@ namespace millrace {
 struct StoredVariable {
   std::string name;
   TensorType type;
-  void* home = nullptr;      // type.size_bytes() bytes, fixed for the store's life; nullptr when it is on disk
+  void* home = nullptr;      // room_bytes, fixed for the store's life; nullptr when it is on disk
+  int64_t room_bytes = 0;    // of its home, or of each place on disk: type.size_bytes(), or more when the type was another
   bool initialized = false;  // home (or the owner's device memory) holds a value
+  bool declared = false;     // a program uses it
   // A home on disk has two places: a value is written to the one that is not `disk_place` and counts from when it is
   // whole, so a write that fails leaves the former value.
   int64_t disk_offsets[2] = {0, 0};
@@ -58,7 +60,7 @@ class VariableStore {
   // Gives the home a new value; after an error a home on disk has the former one.
   absl::Status WriteHome(StoredVariable& variable, absl::FunctionRef<absl::Status(void* piece, int64_t at, int64_t size)> fill);
 
-  // The variable of that name, made when it is new. InvalidArgument when it exists with another type.
+  // The variable of that name for a program, made when it is new. InvalidArgument when it exists with another type.
   absl::StatusOr<StoredVariable*> Declare(const std::string& name, const TensorType& type);
   // nullptr when unknown. Its home may be older than the owner's value.
   const StoredVariable* Find(const std::string& name) const;
@@ -78,10 +80,10 @@ class VariableStore {
   absl::Status ReadEach(absl::FunctionRef<absl::Status(const std::string& name, Tensor value)> take);
   // A copy of that one. FailedPrecondition where it has no value.
   absl::StatusOr<Tensor> Read(const std::string& name);
-  // Sets a declared variable or declares it. InvalidArgument when the types differ.
+  // Sets a variable, made when it is new. InvalidArgument when the types differ and a program uses it.
   absl::Status Set(const std::string& name, const Tensor& value);
-  // The same, of any type: a variable that had another has a home of the new one from now on, and no executor may use the former,
-  // whose memory is not given back.
+  // The same, of any type, whoever uses it: a variable that had another has no value of it from now on, and no executor may use it as such. Its
+  // home stays where the value has room in it; else it gets another one, and the memory of the former is not given back.
   absl::Status Replace(const std::string& name, const Tensor& value);
   // The variable of that name has no value from now on; it need not have had one, or be declared.
   absl::Status Clear(const std::string& name);
@@ -96,6 +98,8 @@ class VariableStore {
   const ResidentOwner* owner() const { return owner_; }
 
  private:
+  absl::StatusOr<StoredVariable*> Make(const std::string& name, const TensorType& type);
+  absl::Status FindHome(StoredVariable& variable, int64_t bytes);
   // Of a home that is as new as the owner's value.
   absl::StatusOr<Tensor> CopyOf(const StoredVariable& variable);
 

@@ -98,8 +98,9 @@ struct Function {
 class Graph {
  public:
   Graph() = default;
-  Graph(Graph&&) = default;
-  Graph& operator=(Graph&&) = default;
+  // What is moved from is as Graph() is.
+  Graph(Graph&& other) noexcept { *this = std::move(other); }
+  Graph& operator=(Graph&& other) noexcept;
   Graph Clone() const { return Graph(*this); }
 
   // Adds a node and returns its id. AlreadyExists when the name is taken, InvalidArgument when empty.

@@ -53,7 +53,8 @@ class TensorReader {
   virtual const std::vector<std::string>& names() const = 0;  // sorted
   // NotFound: there is no such tensor; otherwise the file's errors, found when the tensor is read.
   virtual absl::StatusOr<Tensor> Read(const std::string& name) = 0;
-  // The slice of that tensor, in whatever slices or whole the file has it. Unimplemented where there are no slices.
+  // The slice of that tensor, in whatever slices or whole the file has it. InvalidArgument when it does not lie within the tensor or the
+  // file's slices overlap; Unimplemented where there are no slices.
   virtual absl::StatusOr<Tensor> ReadSlice(const std::string& name, const TensorSlice& /*slice*/) {
     return absl::UnimplementedError("no slices of tensors, asked for one of " + name);
   }
@@ -67,7 +68,8 @@ class TensorWriter {
   virtual ~TensorWriter() = default;
   // Every name once, in any order. The tensor may go when this returns.
   virtual absl::Status Add(const std::string& name, const Tensor& tensor) = 0;
-  // A slice of tensor `name`, which is not added otherwise. Unimplemented where there are no slices.
+  // A slice of tensor `name`, which is not added otherwise. InvalidArgument when it does not lie within the tensor or has elements that
+  // another slice has; Unimplemented where there are no slices.
   virtual absl::Status AddSlice(const std::string& name, const TensorSlice& /*slice*/, const Tensor& /*part*/) {
     return absl::UnimplementedError("no slices of tensors, given one of " + name);
   }

@@ -43,7 +43,8 @@ class KernelContext {
   uint64_t seed = 0;               // --seed, for random ops without seeds of their own
   // Whether the variable of input i held a value before this node (VarIsInitializedOp).
   const bool* const* initialized = nullptr;
-  // Set by kernels whose output is smaller than its bound (MarkBound): one entry per output, else nullptr.
+  // Set by kernels whose output is smaller than its bound (MarkBound): one entry per output, else nullptr. A shape of another rank than the
+  // bound's, or larger in a dimension, is an error.
   Shape* output_shapes = nullptr;
 
   template <typename T>
@@ -62,13 +63,13 @@ inline constexpr char kKernelChoice[] = "_choice";
 class Kernel {
  public:
   virtual ~Kernel() = default;
-  // Scratch that Run needs, in the device's memory.
+  // Scratch that Run needs, in the device's memory, 0 or more.
   virtual int64_t scratch_bytes() const { return 0; }
   // What the kernel has chosen among ways to compute that differ in time and perhaps in bits, where there are several;
   // the factory takes it from the attribute kKernelChoice, so that a plan that holds it gives the same bits again.
   virtual std::string choice() const { return ""; }
   // Computes the outputs. Errors (an index out of range, a failed assertion) name what was wrong; the runtime
-  // adds the node's name. An exception becomes the step's error, an Internal one.
+  // adds the node's name. An exception becomes the step's error: ResourceExhausted for std::bad_alloc, Internal for any other.
   virtual absl::Status Run(const KernelContext& context) const = 0;
 };
 

@@ -27,7 +27,9 @@ struct OpInstance {
   AttrMap attrs;
   std::vector<TensorType> inputs;   // of a variable (handle or reference): the variable's type
   std::vector<TensorType> outputs;
-  std::vector<Tensor> input_values;  // known constant value of input i; empty() when not known
+  // One per input where the shape rule asks for the value of any (InferenceContext::value), else none: the value of input i, empty()
+  // when it is not known before the node runs or the rule does not ask for it.
+  std::vector<Tensor> input_values;
 };
 
 // The shape rule's view of a node.
@@ -47,8 +49,9 @@ class InferenceContext {
   const Shape& shape(int i) const { return input(i).shape; }
   DataType dtype(int i) const { return input(i).dtype; }
   // The input's value when the constant folder knows it, else nullptr.
-  // A rule that asks for it declares that the kernel takes the input by value (OpInstance::input_values, an axis
-  // or a shape) and never reads it from device memory.
+  // A rule that asks for it declares that the kernel takes the input by value (an axis or a shape): where the value is known before the
+  // node runs it is in OpInstance::input_values, and perhaps nowhere in device memory; else it is in KernelContext::inputs like any other,
+  // and input_values[i] is empty().
   const Tensor* value(int i) const {
     if (!Has(i)) return nullptr;
     if (i < 64) by_value_ |= uint64_t{1} << i;
@@ -115,7 +118,7 @@ struct OpDef {
   // Variable uses may depend on the node (a list of handles); most ops have a fixed list.
   std::string name;
   ShapeRule shape;  // run it by InferShapes
-  CostRule cost;  // when empty: bytes of inputs and outputs, one flop per output element
+  CostRule cost;  // finite numbers from 0 on; when empty: bytes of inputs and outputs, one flop per output element
   GradientRule gradient;  // when empty: the built-in rule of an op of this name; where there is none, either, a gradient is an error
 
   // Pairs {output, input}: the kernel computes right when the output overwrites the input.
@@ -143,7 +146,8 @@ struct OpDef {
   bool Writes(int input) const {
     return std::any_of(variables.begin(), variables.end(), [&](const VariableUse& use) { return use.input == input && use.writes(); });
   }
-  // Runs the shape rule. InvalidArgument when the rule says so, or when it read an input that the node does not have.
+  // Runs the shape rule. InvalidArgument when the rule says so, when it read an input that the node does not have, or when the node has
+  // fewer inputs or outputs than the rest of this takes for granted (variables, is_view, returns_variable).
   absl::Status InferShapes(InferenceContext& context) const;
 };
 
@@ -153,7 +157,8 @@ class OpRegistry {
   static const OpRegistry& Builtin();
 
   OpRegistry() = default;
-  // AlreadyExists when the name is taken.
+  // AlreadyExists when the name is taken; InvalidArgument without a name or a shape rule, for inputs and outputs of negative number, and
+  // less than no state.
   absl::Status Register(OpDef def);
   // nullptr when unknown.
   const OpDef* Find(std::string_view name) const;

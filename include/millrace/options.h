@@ -132,7 +132,8 @@ struct PlanningOptions {
   // about so many bytes. 0: whole; kAutoBytes: a part of the budget, where slots fill much of it.
   static constexpr int64_t kAutoBytes = -1;
   int64_t update_part_bytes = kAutoBytes;
-  // planned: seconds for all of planning, as near as can be told; 0: no limit, and the same plan on every machine.
+  // planned: seconds for all of planning, as near as can be told; where host_memory_bytes holds no plan found within it, others are made
+  // without this limit. 0: no limit, and the same plan on every machine.
   double plan_seconds = 0;
   // Most bytes the device may hold at any instant, scratch included; 0: no limit.
   int64_t device_memory_bytes = 0;
@@ -180,7 +181,7 @@ struct SessionOptions {
   std::function<void(const std::string& pass)> planning_progress;
   // Asked now and then by any thread that plans: true ends planning with Cancelled.
   std::function<bool()> cancelled;
-  // nullptr: the built-in ops and kernels.
+  // nullptr: the built-in ops and kernels. Ops of one's own are added to a copy of OpRegistry::Builtin(), whose ops plans are made of.
   std::shared_ptr<const OpRegistry> ops;
   std::shared_ptr<const KernelRegistry> kernels;
 };

@@ -38,16 +38,19 @@ class Session {
   using Feeds = std::map<std::string, Tensor>;  // by placeholder name, "x" or "x:0"
   using FeedTypes = std::map<std::string, TensorType>;
 
-  // InvalidArgument names an option that is out of its range. Fails on a device that is not there. What a graph holds is
-  // looked at when it is needed: an op that is not known is the error of the first Run or Plan of a signature with it.
+  // InvalidArgument names an option that is out of its range, SessionOptions::ops among them when the built-in ops are not in it. Fails on
+  // a device that is not there. What a graph holds is looked at when it is needed: an op that is not known is the error of the first Run
+  // or Plan of a signature with it.
   static absl::StatusOr<std::unique_ptr<Session>> Create(Graph graph, SessionOptions options);
   // The same for a graph that others use, too.
   static absl::StatusOr<std::unique_ptr<Session>> Create(std::shared_ptr<const Graph> graph, SessionOptions options);
   virtual ~Session() = default;
 
   // Runs the part of the graph that fetches and targets need, once. `outputs` (may be null) gets one tensor per
-  // fetch. ResourceExhausted when no plan fits the budget: nothing has run then. After any other error the
-  // message says which variables the step had already changed.
+  // fetch. ResourceExhausted when no plan fits the budget: nothing has run then. Memory that runs out within a step is ResourceExhausted,
+  // too; after this and any other error of a step that had begun the message says which variables it had already changed. Fed may be
+  // any tensor but the handle of a variable (SetVariable sets that), a reference that the step writes, and what a node without outputs
+  // does not have.
   virtual absl::Status Run(const Feeds& feeds, const std::vector<std::string>& fetches,
                            const std::vector<std::string>& targets, std::vector<Tensor>* outputs) = 0;
 
@@ -85,14 +88,15 @@ class Session {
   // The same one by one, in name order, as all of them may be more than memory holds: the next copy is made when `take`
   // returns. Ends with its first error. `take` may not call the session.
   virtual absl::Status ReadVariables(absl::FunctionRef<absl::Status(const std::string& name, Tensor value)> take) = 0;
-  // Sets a variable of that name; its type must agree with that of the graph's variable, or with the value that it has. Which variables
-  // there are is known once they are planned: a name that none of them has is kept with the others.
+  // Sets a variable of that name; its type must agree with that of the graph's variable. Which variables there are is known once a
+  // step that uses them has run: until then a value of any type is taken and may be set anew, and a name that none of them has is kept
+  // with the others.
   virtual absl::Status SetVariable(const std::string& name, const Tensor& value) = 0;
 
   // What nodes keep from step to step besides variables (how far a random op's stream has come), by node name: bytes,
   // uint8[n]. Together with the variables it is all that a later session needs to go on with the same bits.
   virtual absl::StatusOr<std::map<std::string, Tensor>> NodeStates() { return std::map<std::string, Tensor>(); }
-  // Sets the state of that node, before the first Run of a program that holds it or between two.
+  // Sets the state of that node, of the size that it keeps, before the first Run of a program that holds it or between two.
   virtual absl::Status SetNodeState(const std::string& node, const Tensor& state) {
     return absl::UnimplementedError("this session keeps no states of nodes, node '" + node + "' has one of " +
                                     state.type().ToString());

@@ -8,7 +8,8 @@
 
 namespace millrace {
 
-// Attribute (string) of a copy: the name of the node as it was. State and, without seeds, the stream itself go by it.
+// Attribute (string) of a copy: the name of the node as it was, behind those of the loops that it is of. State and, without seeds, the
+// stream itself go by it.
 inline constexpr char kStreamAttr[] = "_stream";
 
 inline std::string StreamName(const OpInstance& node) { return node.attrs.GetOr<std::string>(kStreamAttr, node.name); }

@@ -24,7 +24,7 @@ absl::Status DoesNotFitError(int64_t needed_bytes, std::string_view message);
 // What `status` says is needed; 0 where it says nothing.
 int64_t NeededBytes(const absl::Status& status);
 
-// The same status, marked if it is ResourceExhausted: what is missing is host memory. Whether one is.
+// The same status, marked if it is ResourceExhausted: what is missing is host memory, of which another plan may need less. Whether one is.
 absl::Status OfHostMemory(absl::Status status);
 bool IsOfHostMemory(const absl::Status& status);
 

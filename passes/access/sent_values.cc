@@ -26,6 +26,7 @@ bool DelayArrivals(const AccessGraph& graph, const Machine& machine, SwapChoice&
     d.reason = "another device sends it";
     if (d.anchor >= available) continue;
     d.anchor = std::max(available, LatestAnchor(graph, machine, graph.storages[d.storage].size_bytes, d.before));
+    d.order = 0;  // of its former anchor
     changed = true;
   }
   return changed;

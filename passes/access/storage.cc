@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/variable_name.h"
 #include "millrace/status.h"
+#include "passes/access/run_cost.h"
 #include "passes/devices/add_send_recv.h"
 #include "passes/rewrite/order_variable_accesses.h"
 #include "passes/shapes/alike_nodes.h"
@@ -401,9 +402,13 @@ class Estimator {
   }
 
  private:
-  // Less than nothing: the kernel's own sum has overflown.
+  // Far less than nothing: the kernel's own sum has overflown.
   static absl::Status CheckScratch(const Node& node, int64_t bytes) {
     if (bytes >= 0 && bytes <= kMostTensorBytes) return absl::OkStatus();
+    if (bytes < 0 && bytes >= -kMostTensorBytes) {
+      return absl::InternalError(absl::StrCat("node '", node.name, "' (", node.op, ") needs scratch memory of ", bytes,
+                                              " bytes, as its kernel or cost rule says, expected 0 or more"));
+    }
     return absl::ResourceExhaustedError(absl::StrCat("does not fit: the kernel of node '", node.name, "' (", node.op, ") needs scratch memory of ",
                                                      FormatBytes(kMostTensorBytes), " or more"));
   }
@@ -422,7 +427,8 @@ class Estimator {
     MR_ASSIGN_OR_RETURN(estimate.scratch_bytes, oracle_.ScratchBytes(largest));
     MR_RETURN_IF_ERROR(CheckScratch(node, estimate.scratch_bytes));
     estimate.scratch_bytes = AlignUp(estimate.scratch_bytes);
-    estimate.seconds = oracle_.MeasuredSeconds(largest).value_or(PredictSeconds(def, largest, machine_));
+    MR_ASSIGN_OR_RETURN(const double predicted, PredictSeconds(def, largest, machine_));
+    estimate.seconds = oracle_.MeasuredSeconds(largest).value_or(predicted);
     return estimate;
   }
 
@@ -452,21 +458,6 @@ class Estimator {
 
 }  // namespace
 
-double PredictSeconds(const OpDef& def, const OpInstance& instance, const Machine& machine) {
-  Cost cost;
-  if (def.cost) {
-    cost = def.cost(instance);
-  } else {
-    for (const TensorType& type : instance.inputs) cost.bytes += static_cast<double>(type.size_bytes());
-    for (const TensorType& type : instance.outputs) {
-      cost.bytes += static_cast<double>(type.size_bytes());
-      cost.flops += static_cast<double>(type.shape.num_elements());
-    }
-  }
-  return std::max(cost.flops / machine.flops_per_second, cost.bytes / machine.memory_bytes_per_second) +
-         machine.launch_seconds;
-}
-
 absl::Status EstimateRuns(const Graph& graph, const OpRegistry& ops, KernelOracle& oracle, const Machine& machine,
                           const PlanningOptions& options, InferenceResult& inferred) {
   inferred.estimates.assign(graph.num_ids(), {});
@@ -484,6 +475,9 @@ absl::Status EstimateRuns(const Graph& graph, const OpRegistry& ops, KernelOracl
     const NodeRole role = inferred.roles[i] = RoleOfNode(node, def);
     if (def.is_variable) {
       inferred.variable[i] = variables.emplace(VariableName(node), static_cast<int32_t>(variables.size())).first->second;
+      if (!node.outputs.empty() && node.outputs[0].size_bytes() > kMostTensorBytes) {
+        return absl::ResourceExhaustedError(absl::StrCat("does not fit: variable '", VariableName(node), "' is ", node.outputs[0].ToString()));
+      }
     }
     if (role != NodeRole::kRuns) continue;
     MR_ASSIGN_OR_RETURN(inferred.estimates[i], estimator.Estimate(NodeId{i}, def));

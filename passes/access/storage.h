@@ -73,9 +73,6 @@ struct DeviceGraph {
   int32_t storage(OutputRef ref) const { return storage_of[first_output[ref.node.value] + ref.index]; }
 };
 
-// Time of one run of a node on `machine` by its cost rule: max(flops / rate, bytes / rate) + launch.
-double PredictSeconds(const OpDef& def, const OpInstance& instance, const Machine& machine);
-
 // The nodes of one device, and what it has in host memory, in order.
 struct DeviceOrder {
   std::vector<NodeId> nodes;

@@ -56,25 +56,42 @@ class Orderer {
     position_.resize(graph_.num_ids());
     for (size_t i = 0; i < order_.size(); ++i) position_[order_[i].value] = i;
     for (NodeId id : order_) {
-      MR_RETURN_IF_ERROR(CheckAsked(id));
+      MR_RETURN_IF_ERROR(CheckUses(id));
       Visit(id);
     }
     return changed_;
   }
 
  private:
-  // Only of a variable can be asked whether it is initialised: anything else would have no memory here.
-  absl::Status CheckAsked(NodeId id) {
+  // Only of a variable can be asked whether it is initialised: anything else would have no memory here. What is written in the place of a
+  // variable that is fed would be lost.
+  absl::Status CheckUses(NodeId id) {
     const Node& node = graph_.node(id);
     const OpDef& def = *def_of_(node.op);
     for (const VariableUse& use : def.variables) {
-      if (use.access != VariableAccess::kPresence || def.from_types) continue;
       const OutputRef asked = node.inputs[use.input];
+      const Node& origin = graph_.node(OriginOf(asked).node);
+      if (use.writes() && (origin.op == "_Feed" || origin.op == "Const")) {
+        return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' (", node.op, ") writes its input ", use.input, ", '", origin.name,
+                                                       "', which is ", origin.op == "_Feed" ? "fed" : "a constant", ", expected a variable"));
+      }
+      if (use.access != VariableAccess::kPresence || def.from_types) continue;
       if (asked.index == 0 && alias_[asked.node.value].variable >= 0) continue;
       return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' (", node.op, ") asks whether '", graph_.node(asked.node).name,
                                                      "' is initialised, which is no variable"));
     }
     return absl::OkStatus();
+  }
+
+  // Where what it stands for comes from: what ops that pass it on take.
+  OutputRef OriginOf(OutputRef ref) {
+    while (ref.index == 0) {
+      const Node& node = graph_.node(ref.node);
+      const OpDef& def = *def_of_(node.op);
+      if (!(def.returns_variable || def.is_view) || node.inputs.empty()) break;
+      ref = node.inputs[0];
+    }
+    return ref;
   }
 
   void Visit(NodeId id) {

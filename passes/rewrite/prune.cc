@@ -20,8 +20,10 @@ bool Compatible(const Shape& declared, const Shape& fed) {
   return true;
 }
 
+bool IsPlaceholder(const Node& node) { return node.op == "Placeholder" || node.op == "PlaceholderV2"; }
+
 absl::Status CheckFeed(const Node& node, const std::string& name, const TensorType& fed) {
-  if (node.op != "Placeholder" && node.op != "PlaceholderV2") return absl::OkStatus();
+  if (!IsPlaceholder(node)) return absl::OkStatus();
   const DataType dtype = node.attrs.GetOr<DataType>("dtype", DataType::kInvalid);
   const Shape shape = node.attrs.GetOr<Shape>("shape", Shape::UnknownRank());
   // Graphs of old producers leave a rank-0 shape for "unknown"; TensorFlow reads it so, too.
@@ -92,7 +94,10 @@ class Pruner {
     };
     const auto mark = [&](NodeId id) { needed_[id.value] = true; };
     for (OutputRef ref : fetches_) need_tensor(ref, mark);
-    for (NodeId id : targets_) mark(id);
+    for (NodeId id : targets_) {
+      if (IsPlaceholder(graph_.node(id))) need_tensor({id, 0}, mark);
+      else mark(id);
+    }
     const auto for_each_need = [&](NodeId id, const auto& need) {
       const Node& node = graph_.node(id);
       for (OutputRef input : node.inputs) need_tensor(input, need);
@@ -113,11 +118,26 @@ class Pruner {
     return absl::OkStatus();
   }
 
+  // Of a placeholder that is needed although it is fed.
+  absl::Status CheckOneOutput(NodeId placeholder) const {
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+      const Node& node = graph_.node(NodeId{i});
+      for (size_t k = 0; needed_[i] && k < node.inputs.size(); ++k) {
+        const OutputRef input = node.inputs[k];
+        if (input.node != placeholder || input.index == 0 || feeds_.count(input) > 0) continue;
+        return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' (", node.op, ") takes output ", input.index, " of '",
+                                                       graph_.node(placeholder).name, "' (", graph_.node(placeholder).op, "), which has 1"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status CheckPlaceholders() const {
     for (int32_t i = 0; i < graph_.num_ids(); ++i) {
       if (!needed_[i]) continue;
       const Node& node = graph_.node(NodeId{i});
-      if (node.op != "Placeholder" && node.op != "PlaceholderV2") continue;
+      if (!IsPlaceholder(node)) continue;
+      if (is_fed_[i]) MR_RETURN_IF_ERROR(CheckOneOutput(NodeId{i}));
       const TensorType type{node.attrs.GetOr<DataType>("dtype", DataType::kInvalid),
                             node.attrs.GetOr<Shape>("shape", Shape::UnknownRank())};
       return absl::InvalidArgumentError(absl::StrCat("placeholder '", node.name, "' (", type.ToString(),
@@ -200,7 +220,7 @@ class Pruner {
 }  // namespace
 
 bool RunsThoughFed(const Node& node) {
-  if (node.op == "Placeholder" || node.op == "PlaceholderV2") return false;
+  if (IsPlaceholder(node)) return false;
   return OpRegistry::Builtin().Find(node.op) != nullptr || IsPartitionedCall(node) || IsIf(node) || IsCase(node) || IsWhile(node);
 }
 

@@ -257,7 +257,7 @@ class EmulatedDriver final : public DeviceDriver {
       for (const char& flag : initialized) flags.push_back(reinterpret_cast<const bool*>(&flag));
       KernelContext now = context;
       if (!flags.empty()) now.initialized = flags.data();
-      const absl::Status status = WithoutExceptions([&] { return kernel.Run(now); });
+      const absl::Status status = WithoutKernelExceptions([&] { return kernel.Run(now); });
       if (status.ok()) return;
       std::lock_guard<std::mutex> lock(mutex_);
       if (fault_.position < 0 || position < fault_.position) fault_ = {position, status};
@@ -271,7 +271,7 @@ class EmulatedDriver final : public DeviceDriver {
         std::lock_guard<std::mutex> lock(mutex_);
         if (fault_.position >= 0) return;
       }
-      const absl::Status status = WithoutExceptions([&] { return members[0].kernel->RunTogether(members); });
+      const absl::Status status = WithoutKernelExceptions([&] { return members[0].kernel->RunTogether(members); });
       std::lock_guard<std::mutex> lock(mutex_);
       if (!status.ok() && fault_.position < 0) fault_ = {position, status};
     });

@@ -271,18 +271,21 @@ absl::Status StreamLaneEngine::EnqueueCompute(const StepRef& step) {
   KernelContext context = op.context;
   context.stream = lane.stream.get();
   if (op.dynamic == nullptr) {
-    return MarkIfBegun({&step, 1}, WithoutExceptions([&] { return lane.driver->Launch(*op.kernel, context, lane.stream.get(), step.position); }));
+    return MarkIfBegun({&step, 1}, WithoutKernelExceptions([&] { return lane.driver->Launch(*op.kernel, context, lane.stream.get(), step.position); }));
   }
   // The host must know the shapes of what it launches next.
   MR_RETURN_IF_ERROR(lane.driver->Synchronize(lane.stream.get()));
+  bool begun = false;
   const auto launch = [&](const Kernel& kernel, const KernelContext& now) -> absl::Status {
+    begun = true;
     const auto run = [&]() -> absl::Status {
       MR_RETURN_IF_ERROR(lane.driver->Launch(kernel, now, lane.stream.get(), step.position));
       return lane.driver->Synchronize(lane.stream.get());
     };
-    return MarkIfBegun({&step, 1}, WithoutExceptions(run));
+    return WithoutKernelExceptions(run);
   };
-  return op.dynamic->Run(context, program_.dynamic_shapes(), launch);
+  const absl::Status ran = op.dynamic->Run(context, program_.dynamic_shapes(), launch);
+  return begun ? MarkIfBegun({&step, 1}, ran) : ran;
 }
 
 absl::Status StreamLaneEngine::EnqueueCopy(int32_t l, int64_t step) {
@@ -399,7 +402,7 @@ absl::Status StreamLaneEngine::EnqueueGroup(int64_t first, int64_t count) {
   const StreamLane& out = lanes_[l];
   MR_RETURN_IF_ERROR(EnqueueWaits(order_[first]));
   const auto launch = [&] { return out.driver->LaunchTogether(group_.members(), out.stream.get(), order_[first].position); };
-  MR_RETURN_IF_ERROR(MarkIfBegun(absl::MakeConstSpan(order_).subspan(first, count), WithoutExceptions(launch)));
+  MR_RETURN_IF_ERROR(MarkIfBegun(absl::MakeConstSpan(order_).subspan(first, count), WithoutKernelExceptions(launch)));
   for (int64_t i = 0; i < count; ++i) NoteEnqueued(order_[first + i]);
   return RecordReached(l, order_[first + count - 1].index + 1);
 }

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -65,8 +66,9 @@ class Fields {
 using Texts = std::vector<std::string>;
 using Floats = std::vector<float>;
 using Ints = std::vector<int64_t>;
-using Feature = std::variant<std::monostate, Texts, Floats, Ints>;
-using Example = std::map<std::string_view, Feature>;
+using Feature = std::variant<Texts, Floats, Ints>;
+using Example = std::map<std::string_view, std::string_view>;  // the bytes of each feature
+using Column = std::vector<std::optional<Feature>>;
 
 float FloatAt(const char* bytes) {
   float value;
@@ -74,59 +76,84 @@ float FloatAt(const char* bytes) {
   return value;
 }
 
+// Numbers that are packed into one field. What is behind it is not read, as TensorFlow does not.
+bool ReadPacked(std::string_view bytes, Floats* floats) {
+  floats->resize(bytes.size() / sizeof(float));
+  if (!floats->empty()) std::memcpy(floats->data(), bytes.data(), floats->size() * sizeof(float));
+  return true;
+}
+
+bool ReadPacked(std::string_view bytes, Ints* ints) {
+  uint64_t value = 0;
+  for (Fields packed(bytes); !packed.empty(); ints->push_back(static_cast<int64_t>(value))) {
+    if (!packed.Varint(&value)) return false;
+  }
+  return true;
+}
+
+bool ReadNext(const Fields& fields, Texts* texts) {
+  if (fields.is_message(1)) texts->emplace_back(fields.bytes());
+  return fields.is_message(1);
+}
+
+bool ReadNext(const Fields& fields, Floats* floats) {
+  if (fields.is_fixed32()) floats->push_back(FloatAt(fields.bytes().data()));
+  return fields.is_fixed32();
+}
+
+bool ReadNext(const Fields& fields, Ints* ints) {
+  if (fields.is_varint()) ints->push_back(static_cast<int64_t>(fields.varint()));
+  return fields.is_varint();
+}
+
 // Lists of numbers are packed into one field or have a field per number.
-bool ReadList(std::string_view bytes, uint64_t kind, Feature* feature) {
-  Texts texts;
-  Floats floats;
-  Ints ints;
+template <typename List>
+bool ReadList(std::string_view bytes, std::optional<Feature>* feature) {
+  List list;
   Fields fields(bytes);
-  while (fields.Next()) {
-    if (fields.number() != 1) continue;
-    if (kind == 1 && fields.is_message(1)) texts.emplace_back(fields.bytes());
-    if (kind == 2 && (fields.is_message(1) || fields.is_fixed32())) {
-      if (fields.bytes().size() % sizeof(float) != 0) return false;
-      for (size_t at = 0; at < fields.bytes().size(); at += sizeof(float)) floats.push_back(FloatAt(fields.bytes().data() + at));
-    }
-    if (kind == 3 && fields.is_varint()) ints.push_back(static_cast<int64_t>(fields.varint()));
-    if (kind == 3 && fields.is_message(1)) {
-      uint64_t value = 0;
-      for (Fields packed(fields.bytes()); !packed.empty(); ints.push_back(static_cast<int64_t>(value))) {
-        if (!packed.Varint(&value)) return false;
+  bool right = true;
+  while (right && fields.Next()) {
+    if constexpr (!std::is_same_v<List, Texts>) {
+      if (list.empty() && fields.is_message(1)) {
+        right = ReadPacked(fields.bytes(), &list);
+        break;
       }
     }
+    right = fields.number() == 1 && ReadNext(fields, &list);
   }
-  if (kind == 1) *feature = std::move(texts);
-  if (kind == 2) *feature = std::move(floats);
-  if (kind == 3) *feature = std::move(ints);
-  return fields.right();
+  *feature = std::move(list);
+  return right && fields.right();
 }
 
-bool ReadFeature(std::string_view bytes, Feature* feature) {
+// Of a message with lists of several kinds the first counts.
+bool ReadFeature(std::string_view bytes, std::optional<Feature>* feature) {
   Fields kinds(bytes);
-  while (kinds.Next()) {
-    const bool known = kinds.number() >= 1 && kinds.number() <= 3 && kinds.is_message(kinds.number());
-    if (known && !ReadList(kinds.bytes(), kinds.number(), feature)) return false;
-  }
-  return kinds.right();
+  if (!kinds.Next()) return kinds.right();
+  if (kinds.is_message(1)) return ReadList<Texts>(kinds.bytes(), feature);
+  if (kinds.is_message(2)) return ReadList<Floats>(kinds.bytes(), feature);
+  return kinds.is_message(3) && ReadList<Ints>(kinds.bytes(), feature);
 }
 
-// Of two features of one key the last counts.
+// A key and a value. Of two features of one key the last counts, even an empty one, which TensorFlow passes over.
+bool ReadEntry(std::string_view bytes, Example* example) {
+  std::string_view key, feature;
+  Fields entry(bytes);
+  int fields = 0;
+  for (; entry.Next(); ++fields) {
+    if (!entry.is_message(1) && !entry.is_message(2)) return false;
+    (entry.is_message(1) ? key : feature) = entry.bytes();
+  }
+  (*example)[key] = feature;
+  return entry.right() && fields == 2;
+}
+
 bool ReadExample(std::string_view bytes, Example* example) {
   Fields records(bytes);
   while (records.Next()) {
     if (!records.is_message(1)) continue;
     Fields entries(records.bytes());
     while (entries.Next()) {
-      if (!entries.is_message(1)) continue;
-      std::string_view key;
-      Feature feature;
-      Fields entry(entries.bytes());
-      while (entry.Next()) {
-        if (entry.is_message(1)) key = entry.bytes();
-        if (entry.is_message(2) && !ReadFeature(entry.bytes(), &feature)) return false;
-      }
-      if (!entry.right()) return false;
-      (*example)[key] = std::move(feature);
+      if (!entries.is_message(1) || !ReadEntry(entries.bytes(), example)) return false;
     }
     if (!entries.right()) return false;
   }
@@ -141,9 +168,9 @@ DataType TypeOf(const Feature& feature) {
 int64_t SizeOf(const Feature& feature) {
   if (const auto* texts = std::get_if<Texts>(&feature)) return static_cast<int64_t>(texts->size());
   if (const auto* floats = std::get_if<Floats>(&feature)) return static_cast<int64_t>(floats->size());
-  if (const auto* ints = std::get_if<Ints>(&feature)) return static_cast<int64_t>(ints->size());
-  return 0;
+  return static_cast<int64_t>(std::get<Ints>(feature).size());
 }
+int64_t SizeOf(const std::optional<Feature>& feature) { return feature.has_value() ? SizeOf(*feature) : 0; }
 
 void CopyFeature(const Feature& feature, Tensor& to, int64_t at) {
   if (const auto* texts = std::get_if<Texts>(&feature)) std::copy(texts->begin(), texts->end(), to.mutable_strings().begin() + at);
@@ -210,27 +237,29 @@ class Parser {
     return absl::OkStatus();
   }
 
-  // The feature of each example, null where there is none.
-  absl::StatusOr<std::vector<const Feature*>> Column(const std::string& key, DataType type) const {
-    std::vector<const Feature*> column;
+  // The feature of each example, if it has one.
+  absl::StatusOr<Column> ColumnOf(const std::string& key, DataType type) const {
+    Column column(examples_.size());
     for (size_t row = 0; row < examples_.size(); ++row) {
       const auto found = examples_[row].find(key);
-      const bool missing = found == examples_[row].end() || std::holds_alternative<std::monostate>(found->second);
-      column.push_back(missing ? nullptr : &found->second);
-      if (missing || TypeOf(found->second) == type) continue;
-      return absl::InvalidArgumentError(absl::StrCat("Name: ", Name(row), ", Key: ", key, ", Index: ", row, ".  Data types don't match. Data type: ",
-                                                     TypeText(TypeOf(found->second)), " but expected type: ", TypeText(type)));
+      if (found == examples_[row].end()) continue;
+      const auto error = [&](const std::string& what) {
+        return absl::InvalidArgumentError(absl::StrCat("Name: ", Name(row), ", Key: ", key, ", Index: ", row, ".  ", what));
+      };
+      if (!ReadFeature(found->second, &column[row])) return error("Can't parse serialized Example.");
+      if (!column[row].has_value() || TypeOf(*column[row]) == type) continue;
+      return error(absl::StrCat("Data types don't match. Data type: ", TypeText(TypeOf(*column[row])), " but expected type: ", TypeText(type)));
     }
     return column;
   }
 
   Outputs Sparse(const std::string& key, DataType type) const {
-    MR_ASSIGN_OR_RETURN(const auto column, Column(key, type));
+    MR_ASSIGN_OR_RETURN(const Column column, ColumnOf(key, type));
     const int64_t count = Total(column), rank = batched_ ? 2 : 1, rows = static_cast<int64_t>(column.size());
     Tensor places(DataType::kInt64, Shape({count, rank})), values(type, Shape({count})), shape(DataType::kInt64, Shape({rank}));
     int64_t at = 0, longest = 0;
     for (int64_t row = 0; row < rows; ++row) {
-      const int64_t size = column[row] == nullptr ? 0 : SizeOf(*column[row]);
+      const int64_t size = SizeOf(column[row]);
       if (size > 0) CopyFeature(*column[row], values, at);
       longest = std::max(longest, size);
       for (int64_t k = 0; k < size; ++k, ++at) {
@@ -259,12 +288,12 @@ class Parser {
                                                      " is not compatible with dense_shapes_[", index, "] == ", shape.ToString()));
     }
     if (given.dtype() != type) return absl::InvalidArgumentError(absl::StrCat("the default of '", key, "' is of another type than its values"));
-    MR_ASSIGN_OR_RETURN(const auto column, Column(key, type));
+    MR_ASSIGN_OR_RETURN(const Column column, ColumnOf(key, type));
     MR_RETURN_IF_ERROR(CheckSizes(key, column, type, shape, open, stride, given.num_elements() > 0));
     int64_t row_size = stride;
     if (open) {
       int64_t longest = 0;
-      for (const Feature* feature : column) longest = std::max(longest, feature == nullptr ? 0 : SizeOf(*feature));
+      for (const auto& feature : column) longest = std::max(longest, SizeOf(feature));
       shape.set_dim(0, stride == 0 ? 0 : longest / stride);
       row_size = longest;
     }
@@ -272,13 +301,13 @@ class Parser {
   }
 
   absl::StatusOr<std::pair<Tensor, Tensor>> Ragged(const std::string& key, DataType type, DataType split_type) const {
-    MR_ASSIGN_OR_RETURN(const auto column, Column(key, type));
+    MR_ASSIGN_OR_RETURN(const Column column, ColumnOf(key, type));
     const int64_t rows = static_cast<int64_t>(column.size());
     Tensor values(type, Shape({Total(column)})), splits(split_type, Shape({batched_ ? rows + 1 : 0}));
     int64_t at = 0;
     for (int64_t row = 0; row < rows; ++row) {
-      if (column[row] != nullptr) CopyFeature(*column[row], values, at);
-      at += column[row] == nullptr ? 0 : SizeOf(*column[row]);
+      if (column[row].has_value()) CopyFeature(*column[row], values, at);
+      at += SizeOf(column[row]);
       if (!batched_) continue;
       if (split_type == DataType::kInt32) {
         splits.mutable_as<int32_t>()[row + 1] = static_cast<int32_t>(at);
@@ -291,17 +320,17 @@ class Parser {
 
  private:
   std::string Name(size_t row) const { return row < names_.size() ? names_[row] : "<unknown>"; }
-  static int64_t Total(const std::vector<const Feature*>& column) {
+  static int64_t Total(const Column& column) {
     int64_t count = 0;
-    for (const Feature* feature : column) count += feature == nullptr ? 0 : SizeOf(*feature);
+    for (const auto& feature : column) count += SizeOf(feature);
     return count;
   }
 
-  absl::Status CheckSizes(const std::string& key, const std::vector<const Feature*>& column, DataType type, const Shape& shape, bool open,
+  absl::Status CheckSizes(const std::string& key, const Column& column, DataType type, const Shape& shape, bool open,
                           int64_t stride, bool has_default) const {
     for (size_t row = 0; row < column.size(); ++row) {
-      if (column[row] == nullptr) {
-        if (open || has_default || stride == 0) continue;
+      if (!column[row].has_value()) {
+        if (open || has_default) continue;
         return absl::InvalidArgumentError(
             absl::StrCat("Name: ", Name(row), ", Feature: ", key, " (data type: ", TypeText(type), ") is required but could not be found."));
       }
@@ -315,14 +344,14 @@ class Parser {
     return absl::OkStatus();
   }
 
-  Tensor Filled(const std::vector<const Feature*>& column, DataType type, const Shape& shape, int64_t row_size, const Tensor& given) const {
+  Tensor Filled(const Column& column, DataType type, const Shape& shape, int64_t row_size, const Tensor& given) const {
     Shape whole;
     if (batched_) whole.AddDim(static_cast<int64_t>(column.size()));
     for (int d = 0; d < shape.rank(); ++d) whole.AddDim(shape.dim(d));
     Tensor filled(type, whole);
     for (size_t row = 0; row < column.size(); ++row) {
       const int64_t begin = static_cast<int64_t>(row) * row_size;
-      const int64_t size = column[row] == nullptr ? 0 : SizeOf(*column[row]);
+      const int64_t size = SizeOf(column[row]);
       if (size > 0) CopyFeature(*column[row], filled, begin);
       for (int64_t k = size; k < row_size; ++k) CopyElement(given, given.num_elements() == 1 ? 0 : k, filled, begin + k);
     }
@@ -347,7 +376,13 @@ Outputs ParsedExamples(std::string_view op, const AttrMap& attrs, absl::Span<con
     return absl::InvalidArgumentError(absl::StrCat("Expected serialized to be a ", expected, ", got shape: ", inputs[0].shape().ToString()));
   }
   std::vector<std::string> names;
-  if (op != "ParseSingleExample" && inputs[1].dtype() == DataType::kString) names = inputs[1].strings();
+  if (op != "ParseSingleExample" && inputs[1].dtype() == DataType::kString) {
+    if (inputs[1].num_elements() > 0 && inputs[1].shape() != inputs[0].shape()) {
+      return absl::InvalidArgumentError(absl::StrCat("Expected names have the same shape as serialized: name.shape=", inputs[1].shape().ToString(),
+                                                     ", serialized.shape=", inputs[0].shape().ToString()));
+    }
+    names = inputs[1].strings();
+  }
   Parser parser(inputs[0], std::move(names));
   MR_RETURN_IF_ERROR(parser.Read(inputs[0]));
   const size_t sparse = request.sparse_keys.size(), ragged = request.ragged_keys.size();

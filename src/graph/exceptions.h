@@ -30,6 +30,18 @@ std::invoke_result_t<Call> WithoutExceptions(Call&& call) {
   }
 }
 
+// The same of a kernel's Run, which the plan gives its memory: a length_error is a mistake like others.
+template <typename Call>
+absl::Status WithoutKernelExceptions(Call&& call) {
+  return WithoutExceptions([&]() -> absl::Status {
+    try {
+      return call();
+    } catch (const std::length_error& error) {
+      return absl::InternalError(absl::StrCat("threw an exception: ", error.what()));
+    }
+  });
+}
+
 }  // namespace millrace
 
 #endif  // MILLRACE_SRC_GRAPH_EXCEPTIONS_H_

@@ -6,6 +6,7 @@
 #include <optional>
 #include <queue>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -20,6 +21,9 @@ namespace {
 absl::Status TakenError(const std::string& name) { return absl::AlreadyExistsError(absl::StrCat("two nodes are named '", name, "'")); }
 
 uint32_t NameHash(std::string_view name) { return static_cast<uint32_t>(XXH3_64bits(name.data(), name.size())); }
+
+// How far suffixes of names that nodes are renamed to are counted: apart from those of nodes that are added.
+std::string RenamedKey(std::string_view name) { return std::string(name) + "\n"; }
 
 // Up to three names of the graph that look like `name`: a slip away, the same last component, or a common prefix.
 std::vector<std::string> NearestNames(const Graph& graph, const std::string& name) {
@@ -45,6 +49,17 @@ std::vector<std::string> NearestNames(const Graph& graph, const std::string& nam
 
 }  // namespace
 
+Graph& Graph::operator=(Graph&& other) noexcept {
+  producer_version = std::exchange(other.producer_version, 0);
+  nodes_ = std::exchange(other.nodes_, {});
+  name_slots_ = std::exchange(other.name_slots_, {});
+  used_slots_ = std::exchange(other.used_slots_, 0);
+  next_suffix_ = std::exchange(other.next_suffix_, {});
+  num_removed_ = std::exchange(other.num_removed_, 0);
+  library_ = std::exchange(other.library_, nullptr);
+  return *this;
+}
+
 size_t Graph::FindSlot(std::string_view name, uint32_t hash) const {
   const size_t mask = name_slots_.size() - 1;
   size_t slot = hash & mask;
@@ -67,6 +82,12 @@ void Graph::EraseName(std::string_view name) {
   if (name_slots_.empty()) return;
   NameSlot& slot = name_slots_[FindSlot(name, NameHash(name))];
   if (slot.id >= 0) slot.id = kErasedSlot;
+  // A suffix that is free again is the first that a node is renamed with.
+  const size_t underscore = name.rfind('_');
+  int32_t suffix = 0;
+  if (underscore == std::string_view::npos || !absl::SimpleAtoi(std::string(name.substr(underscore + 1)), &suffix) || suffix < 1) return;
+  const auto counted = next_suffix_.find(RenamedKey(name.substr(0, underscore)));
+  if (counted != next_suffix_.end()) counted->second = std::min(counted->second, suffix - 1);
 }
 
 void Graph::RebuildNames(size_t expected_names) {
@@ -163,7 +184,12 @@ void Graph::Rename(NodeId id, std::string name) {
   if (node.name == name) return;
   // A node whose name another one has would not be found again.
   std::string free = name;
-  for (int suffix = 1; free.empty() || Find(free).valid(); ++suffix) free = absl::StrCat(name, "_", suffix);
+  if (name.empty() || Find(name).valid()) {
+    int32_t& suffix = next_suffix_[RenamedKey(name)];
+    do {
+      free = absl::StrCat(name, "_", ++suffix);
+    } while (Find(free).valid());
+  }
   EraseName(node.name);
   node.name = std::move(free);
   InsertName(node.name, NameHash(node.name), id.value);

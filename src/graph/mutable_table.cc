@@ -44,11 +44,11 @@ void TableLayout::WriteTo(AttrMap& attrs) const {
 
 bool TableLayout::is_size(int64_t bytes) const {
   const int64_t buckets = bytes / bucket_bytes();
-  return buckets >= kLeastBuckets && std::has_single_bit(static_cast<uint64_t>(buckets)) && buckets * bucket_bytes() == bytes;
+  return buckets >= least_buckets() && std::has_single_bit(static_cast<uint64_t>(buckets)) && buckets * bucket_bytes() == bytes;
 }
 
 int64_t TableLayout::BucketsFor(int64_t keys, int64_t buckets) const {
-  buckets = std::max(buckets, kLeastBuckets);
+  buckets = std::max(buckets, least_buckets());
   while (static_cast<float>(keys) > static_cast<float>(buckets) * max_load_factor) buckets *= 2;
   return buckets;
 }

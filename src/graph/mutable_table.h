@@ -3,7 +3,7 @@
 //
 //   bytes   [marks: 1 byte a bucket][keys: key_bytes a bucket][values: value_bytes a bucket]
 //
-// There is a power of two of buckets, 64 at least; how many, the size of the block tells.
+// There is a power of two of buckets, least_buckets() at least; how many, the size of the block tells.
 #ifndef MILLRACE_SRC_GRAPH_MUTABLE_TABLE_H_
 #define MILLRACE_SRC_GRAPH_MUTABLE_TABLE_H_
 
@@ -32,13 +32,13 @@ struct TableLayout {
   int64_t key_bytes() const { return key_shape.num_elements() * DataTypeSize(key_dtype); }
   int64_t value_bytes() const { return value_shape.num_elements() * DataTypeSize(value_dtype); }
   int64_t bucket_bytes() const { return 1 + key_bytes() + value_bytes(); }
+  // TensorFlow's dense tables show how many buckets they have.
+  int64_t least_buckets() const { return tensorflow_places ? 4 : 64; }
   // Whether a block of so many bytes is a table.
   bool is_size(int64_t bytes) const;
   // The least number of buckets, from `buckets` on, in which so many keys have room.
   int64_t BucketsFor(int64_t keys, int64_t buckets) const;
 };
-
-inline constexpr int64_t kLeastBuckets = 64;
 
 class MutableTable {
  public:

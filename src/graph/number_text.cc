@@ -26,7 +26,6 @@ absl::StatusOr<NumberText> NumberText::Create(const AttrMap& attrs, DataType dty
   const bool scientific = attrs.GetOr("scientific", false), shortest = attrs.GetOr("shortest", false);
   NumberText text;
   text.dtype_ = dtype;
-  if (dtype == DataType::kBool) return text;
   if (fill.size() > 1 || (!fill.empty() && std::string(" -0+#").find(fill) == std::string::npos)) {
     return absl::InvalidArgumentError(absl::StrCat("Fill argument not supported: \"", fill, "\""));
   }
@@ -40,7 +39,7 @@ absl::StatusOr<NumberText> NumberText::Create(const AttrMap& attrs, DataType dty
     text.format_ += shortest ? 'g' : scientific ? 'e' : 'f';
     return text;
   }
-  if (!IsInteger(dtype)) {
+  if (!IsInteger(dtype) && dtype != DataType::kBool) {
     return absl::UnimplementedError(absl::StrCat("AsString of ", std::string(DataTypeName(dtype)), ", expected numbers or bool"));
   }
   if (scientific || shortest || precision > -1) {

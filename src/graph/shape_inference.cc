@@ -4,6 +4,7 @@
 #include "graph/exceptions.h"
 #include "millrace/guard.h"
 #include "millrace/op.h"
+#include "millrace/status.h"
 
 namespace millrace {
 
@@ -39,6 +40,24 @@ const TensorType& InferenceContext::NoInput() {
   return none;
 }
 
+namespace {
+
+// Whether the node has the inputs and outputs that its op names beside the shape rule.
+absl::Status CheckNamed(const OpDef& def, const InferenceContext& context) {
+  int inputs = def.is_view || def.returns_variable ? 1 : 0;
+  for (const VariableUse& use : def.variables) inputs = std::max(inputs, use.input + 1);
+  const int given = context.num_inputs() - (context.attrs().GetOr(kGuarded, false) ? 1 : 0);
+  if (given < inputs) {
+    return context.Error(absl::StrCat("has ", given, " inputs, expected at least ", inputs, ", as its op names them"));
+  }
+  if ((def.is_view || def.returns_variable) && context.outputs().empty()) {
+    return context.Error("has no output, expected one, which is its input");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status OpDef::InferShapes(InferenceContext& context) const {
   absl::Status ruled = WithoutExceptions([&] { return shape(context); });
   if (absl::IsInternal(ruled)) {
@@ -47,6 +66,7 @@ absl::Status OpDef::InferShapes(InferenceContext& context) const {
   }
   const absl::Status read = context.ExpectInputsRead();
   if (!read.ok() || !ruled.ok()) return read.ok() ? ruled : read;
+  MR_RETURN_IF_ERROR(CheckNamed(*this, context));
   const int count = static_cast<int>(context.outputs().size());
   for (int output : context.bound_outputs()) {
     if (output < 0 || output >= count) return context.Error(absl::StrCat("marks a bound of output ", output, ", has ", count, " outputs"));

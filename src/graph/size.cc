@@ -2,6 +2,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <string_view>
 
 #include "absl/strings/ascii.h"
@@ -67,7 +68,7 @@ absl::StatusOr<int64_t> ParseSize(const std::string& text) {
 
 std::string FormatBytes(int64_t bytes) {
   static constexpr std::array<const char*, 5> kNames = {"KiB", "MiB", "GiB", "TiB", "PiB"};
-  if (bytes < 0) return absl::StrCat("-", FormatBytes(-bytes));
+  if (bytes < 0) return absl::StrCat("-", FormatBytes(bytes == std::numeric_limits<int64_t>::min() ? std::numeric_limits<int64_t>::max() : -bytes));
   if (bytes < 1024) return absl::StrCat(bytes, " B");
   double value = static_cast<double>(bytes) / 1024;
   size_t unit = 0;

@@ -116,11 +116,23 @@ ValueTemplate::ValueTemplate(const AttrMap& attrs)
       placeholder_(attrs.GetOr<std::string>("placeholder", "%s")),
       most_(attrs.GetOr<int64_t>("summarize", 3)) {}
 
+size_t ValueTemplate::NextPlaceholder(size_t from) const {
+  if (!placeholder_.empty()) return template_.find(placeholder_, from);
+  return from + 1 < template_.size() ? from + 1 : std::string::npos;
+}
+
+int64_t ValueTemplate::placeholders() const {
+  if (placeholder_.empty()) return std::max<int64_t>(static_cast<int64_t>(template_.size()), 1) - 1;
+  int64_t count = 0;
+  for (size_t at = template_.find(placeholder_); at != std::string::npos; at = template_.find(placeholder_, at + placeholder_.size())) ++count;
+  return count;
+}
+
 std::string ValueTemplate::Filled(const std::vector<std::string>& values) const {
   std::string text;
   size_t from = 0;
   for (const std::string& value : values) {
-    const size_t at = placeholder_.empty() ? std::string::npos : template_.find(placeholder_, from);
+    const size_t at = NextPlaceholder(from);
     if (at == std::string::npos) break;
     absl::StrAppend(&text, template_.substr(from, at - from), value);
     from = at + placeholder_.size();

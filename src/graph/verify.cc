@@ -7,6 +7,25 @@
 
 namespace millrace {
 
+absl::Status CheckNodeIds(const Graph& graph) {
+  const auto is_node = [&](NodeId id) { return id.value >= 0 && id.value < graph.num_ids() && graph.alive(id); };
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    if (node.removed) continue;
+    for (const OutputRef input : node.inputs) {
+      if (is_node(input.node) && input.index >= 0) continue;
+      return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' has output ", input.index, " of node number ", input.node.value,
+                                                     " for an input, which is not in the graph"));
+    }
+    for (const NodeId control : node.control_inputs) {
+      if (is_node(control)) continue;
+      return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' has node number ", control.value,
+                                                     " for a control input, which is not in the graph"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 bool IsBackEdge(const Node& producer, const Node& consumer) {
   return (producer.op == "NextIteration" || producer.op == "RefNextIteration") &&
          (consumer.op == "Merge" || consumer.op == "RefMerge");

@@ -15,6 +15,9 @@ absl::Status VerifyGraph(const Graph& graph);
 // The same but for the names, for those who have just added every node by Graph::AddNode.
 absl::Status VerifyEdges(const Graph& graph);
 
+// Whether every input and control input is a node of the graph: graphs that are put together by hand may have others.
+absl::Status CheckNodeIds(const Graph& graph);
+
 // Whether an edge between the two is one of those that may close a cycle.
 bool IsBackEdge(const Node& producer, const Node& consumer);
 

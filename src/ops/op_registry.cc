@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "millrace/status.h"
 #include "ops/register.h"
 
 namespace millrace {
@@ -16,7 +17,27 @@ const OpRegistry& OpRegistry::Builtin() {
   return registry;
 }
 
+namespace {
+
+// What no node of the op could be right with.
+absl::Status CheckDef(const OpDef& def) {
+  const auto refused = [&](const char* what) { return absl::InvalidArgumentError(absl::StrCat("op '", def.name, "' ", what)); };
+  if (def.name.empty()) return refused("has no name");
+  if (!def.shape) return refused("has no shape rule");
+  if (def.state_bytes < 0) return refused("has less than no state");
+  for (const auto& [output, input] : def.in_place) {
+    if (output < 0 || input < 0) return refused("has an output or an input of negative number in place");
+  }
+  for (const VariableUse& use : def.variables) {
+    if (use.input < 0) return refused("has a variable as an input of negative number");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status OpRegistry::Register(OpDef def) {
+  MR_RETURN_IF_ERROR(CheckDef(def));
   auto shared = std::make_shared<const OpDef>(std::move(def));
   if (!defs_.emplace(shared->name, shared).second) {
     return absl::AlreadyExistsError(absl::StrCat("op '", shared->name, "' is registered twice"));

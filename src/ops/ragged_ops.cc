@@ -4,6 +4,7 @@
 #include <iterator>
 #include <string>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "graph/shape_math.h"
 #include "millrace/status.h"
@@ -340,9 +341,10 @@ absl::Status SetOperationShape(InferenceContext& context) {
   const bool first_dense = context.op() != "SparseToSparseSetOperation", second_dense = context.op() == "DenseToDenseSetOperation";
   const int second = first_dense ? 1 : 3;
   MR_RETURN_IF_ERROR(context.ExpectInputs(second + (second_dense ? 1 : 3)));
-  MR_ASSIGN_OR_RETURN(const std::string operation, RequiredAttr<std::string>(context, "set_operation"));
+  MR_ASSIGN_OR_RETURN(const std::string given, RequiredAttr<std::string>(context, "set_operation"));
+  const std::string operation = absl::AsciiStrToLower(given);
   const std::string known[] = {"a-b", "b-a", "intersection", "union"};
-  if (std::find(std::begin(known), std::end(known), operation) == std::end(known)) return context.Error(absl::StrCat("Invalid set_operation ", operation, "."));
+  if (std::find(std::begin(known), std::end(known), operation) == std::end(known)) return context.Error(absl::StrCat("Invalid set_operation ", given, "."));
   int64_t rank = -1, most = 0;
   const int values[] = {first_dense ? 0 : 1, second_dense ? second : second + 1};
   MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {values[0], values[1]}));

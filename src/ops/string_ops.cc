@@ -8,6 +8,7 @@
 #include "graph/ngrams.h"
 #include "graph/string_codes.h"
 #include "graph/string_pieces.h"
+#include "graph/value_text.h"
 #include "millrace/status.h"
 #include "ops/register.h"
 #include "ops/rules.h"
@@ -57,6 +58,12 @@ absl::Status WriterShape(InferenceContext& context) {
   static const Shape& scalar = *new Shape();
   context.AddOutput(DataType::kResource, scalar);
   return absl::OkStatus();
+}
+
+absl::Status FormatShape(InferenceContext& context) {
+  const int64_t placeholders = ValueTemplate(context.attrs()).placeholders();
+  if (placeholders == context.num_inputs()) return StringScalar(context);
+  return context.Error(absl::StrCat("num placeholders in template and num inputs must match: ", placeholders, " vs. ", context.num_inputs()));
 }
 
 absl::Status StringsLikeFirstInput(InferenceContext& context) {
@@ -137,6 +144,7 @@ absl::Status FingerprintShape(InferenceContext& context) {
   const Tensor* name = context.value(1);
   if (name == nullptr || name->dtype() != DataType::kString) return context.Error("`method` must be known when the graph is planned");
   if (name->strings()[0] != "farmhash64") return context.Error(absl::StrCat("Unsupported fingerprint method: ", name->strings()[0]));
+  if (context.dtype(0) == DataType::kString) MR_RETURN_IF_ERROR(ExpectKnownStrings(context, 0));
   context.AddOutput(DataType::kUint8, Shape({data.unknown_rank() ? -1 : data.dim(0), 8}));
   return absl::OkStatus();
 }
@@ -244,7 +252,8 @@ void RegisterStringOps(OpRegistry& registry) {
                    .state_bytes = sizeof(int64_t)});
   AddOp(registry, {.name = "PrintV2", .shape = ShowShape, .cost = NoCost, .stateful = true});
   AddOp(registry, {.name = "_PrintFormatted", .shape = ShowValuesShape, .cost = NoCost, .stateful = true});  // a text may have no values
-  for (const char* name : {"StringFormat", "ScalarSummary", "HistogramSummary", "ImageSummary", "AudioSummaryV2",
+  AddOp(registry, {.name = "StringFormat", .shape = FormatShape, .cost = NoCost});
+  for (const char* name : {"ScalarSummary", "HistogramSummary", "ImageSummary", "AudioSummaryV2",
                            "TensorSummary", "TensorSummaryV2", "MergeSummary"}) {
     AddOp(registry, {.name = name, .shape = StringScalar, .cost = NoCost});
   }

@@ -18,8 +18,8 @@ absl::StatusOr<TableLayout> LayoutOf(const InferenceContext& context) {
     return context.Error(absl::StrCat("the table is ", context.input(0).ToString(), ", expected uint8[bytes]"));
   }
   if (context.shape(0).dim(0) >= 0 && !layout->is_size(context.shape(0).dim(0))) {
-    return context.Error(absl::StrCat("the table is ", context.input(0).ToString(), ", expected ", kLeastBuckets, " buckets of ", layout->bucket_bytes(),
-                                      " bytes, or twice as many, and so on"));
+    return context.Error(absl::StrCat("the table is ", context.input(0).ToString(), ", expected ", layout->least_buckets(), " buckets of ",
+                                      layout->bucket_bytes(), " bytes, or twice as many, and so on"));
   }
   return layout;
 }

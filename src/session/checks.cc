@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <set>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
@@ -85,10 +87,11 @@ absl::Status CheckPlanning(const PlanningOptions& planning) {
 }
 
 absl::Status CheckMachine(const Machine& machine) {
+  constexpr int64_t kMostAlignment = int64_t{1} << 40;  // sums of aligned sizes stay numbers
   const int64_t alignment = machine.tensor_alignment_bytes;
-  if (alignment < kTensorAlignment || !std::has_single_bit(static_cast<uint64_t>(alignment))) {
+  if (alignment < kTensorAlignment || alignment > kMostAlignment || !std::has_single_bit(static_cast<uint64_t>(alignment))) {
     return absl::InvalidArgumentError(absl::StrCat("machine.tensor_alignment_bytes is ", alignment, ", expected a power of two from ",
-                                                   kTensorAlignment, " on"));
+                                                   kTensorAlignment, " to ", kMostAlignment));
   }
   return CheckRanges({
       {"machine.device_memory_bytes", static_cast<double>(machine.device_memory_bytes), 0},
@@ -107,28 +110,8 @@ absl::Status CheckMachine(const Machine& machine) {
 
 }  // namespace
 
-absl::Status CheckNodeIds(const Graph& graph) {
-  const auto is_node = [&](NodeId id) { return id.value >= 0 && id.value < graph.num_ids() && graph.alive(id); };
-  for (int32_t i = 0; i < graph.num_ids(); ++i) {
-    const Node& node = graph.node(NodeId{i});
-    if (node.removed) continue;
-    for (const OutputRef input : node.inputs) {
-      if (!is_node(input.node) || input.index < 0) {
-        return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' has output ", input.index, " of node number ", input.node.value,
-                                                       " for an input, which is not in the graph"));
-      }
-    }
-    for (const NodeId control : node.control_inputs) {
-      if (!is_node(control)) {
-        return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' has node number ", control.value, " for a control input, which is not in the graph"));
-      }
-    }
-  }
-  return absl::OkStatus();
-}
-
 absl::Status CheckOptions(const SessionOptions& options) {
-  constexpr double kMostThreads = 4096, kMostGbps = kMostRate / 1e9;
+  constexpr double kMostThreads = 4096;
   MR_RETURN_IF_ERROR(CheckPlanning(options.planning));
   MR_RETURN_IF_ERROR(CheckMachine(options.machine));
   MR_RETURN_IF_ERROR(CheckRanges({
@@ -146,6 +129,47 @@ absl::Status CheckOptions(const SessionOptions& options) {
     return absl::InvalidArgumentError(absl::StrCat("cuda_graph is '", graph, "', expected auto, on or off"));
   }
   return CheckDevices(options);
+}
+
+namespace {
+
+// Of ops that write variables some have outputs beside them (CountUpTo, RngReadAndSkip). Shape rules, which would tell, need types.
+bool HasNoOutputs(const OpDef& def) {
+  constexpr const char* kWriters[] = {"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "ResourceApply", "ResourceSparseApply",
+                                      "ResourceScatter", "ResourceStridedSliceAssign", "RngSkip"};
+  return def.is_no_op || std::any_of(std::begin(kWriters), std::end(kWriters), [&](const char* name) { return absl::StartsWith(def.name, name); });
+}
+
+}  // namespace
+
+absl::Status CheckFeeds(const Graph& graph, const OpRegistry& ops, const SignatureKey& key) {
+  std::set<std::string> tensors;
+  for (const auto& [name, type] : key.feeds) {
+    if (!tensors.insert(TensorNameOf(name)).second) {
+      return absl::InvalidArgumentError(absl::StrCat("tensor ", TensorNameOf(name), " is fed twice, once by the name of its node"));
+    }
+    const absl::StatusOr<OutputRef> fed = graph.FindTensor(name);
+    if (!fed.ok()) continue;  // planning says so
+    const Node& node = graph.node(fed->node);
+    const OpDef* def = ops.Find(node.op);
+    if (def == nullptr) continue;
+    if (node.op == "VarHandleOp") {
+      return absl::InvalidArgumentError(absl::StrCat("feed '", name, "' is the handle of a variable, which cannot be fed: set the variable "
+                                                     "by SetVariable (--checkpoint_in), or feed what reads it"));
+    }
+    if (!HasNoOutputs(*def)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("feed '", name, "': node '", node.name, "' (", node.op, ") has no outputs"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckOps(const OpRegistry& ops) {
+  for (const char* own : {"_Feed", "_Fetch", "_View", "Const", "NoOp"}) {
+    if (ops.Find(own) != nullptr) continue;
+    return absl::InvalidArgumentError(absl::StrCat("ops lacks the built-in ones (there is no ", own, "), of which plans are made, too: make it a copy of ",
+                                                   "OpRegistry::Builtin() with one's own added"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckProfileIsOf(const Graph& graph, const Profile& profile) {

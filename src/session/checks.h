@@ -17,14 +17,19 @@
 #include "millrace/session.h"
 #include "runtime/runtime_device.h"
 #include "runtime/kernel_cache.h"
+#include "session/signature_key.h"
 
 namespace millrace {
 
-// Whether every input and control input is a node of the graph: graphs that are put together by hand may have others.
-absl::Status CheckNodeIds(const Graph& graph);
-
 // Every number within its range, a strategy and devices that there are. InvalidArgument names the field.
 absl::Status CheckOptions(const SessionOptions& options);
+
+// Whether the built-in ops are there, which passes put into graphs.
+absl::Status CheckOps(const OpRegistry& ops);
+
+// No tensor twice ("x" and "x:0" are one), no handle of a variable, no node without outputs. Names that are not in
+// the graph pass.
+absl::Status CheckFeeds(const Graph& graph, const OpRegistry& ops, const SignatureKey& key);
 
 // Whether any of its nodes is in the graph. Bodies of functions have names of their own, so graphs with functions pass.
 absl::Status CheckProfileIsOf(const Graph& graph, const Profile& profile);

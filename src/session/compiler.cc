@@ -17,21 +17,12 @@
 #include "passes/shapes/needed_feeds.h"
 #include "plan/measured_times.h"
 #include "plan/same_values.h"
+#include "session/checks.h"
 #include "session/cpu_oracle.h"
 
 namespace millrace {
 
 namespace {
-
-// "x" and "x:0" are one tensor.
-absl::Status CheckFeedsDiffer(const SignatureKey& key) {
-  std::set<std::string> tensors;
-  for (const auto& [name, type] : key.feeds) {
-    if (tensors.insert(TensorNameOf(name)).second) continue;
-    return absl::InvalidArgumentError(absl::StrCat("tensor ", TensorNameOf(name), " is fed twice, once by the name of its node"));
-  }
-  return absl::OkStatus();
-}
 
 // Says so where times were measured under other conditions than those planned for, or of few of the kernels.
 void NoteWhereMeasured(const Profile& times, const SessionOptions& options, ExecutionPlan& plan) {
@@ -134,7 +125,7 @@ absl::Status StepCompiler::FinishPlan(const std::vector<std::string>& targets, E
 }
 
 absl::StatusOr<Compiled> StepCompiler::Compile(const SignatureKey& key, const VariableTypes& variables, PassClock* clock) {
-  MR_RETURN_IF_ERROR(CheckFeedsDiffer(key));
+  MR_RETURN_IF_ERROR(CheckFeeds(parts_.graph, parts_.ops, key));
   const SessionOptions& options = parts_.options;
   const Profile* times = options.profile.get();
   const Machine machine =
@@ -165,7 +156,7 @@ absl::StatusOr<Compiled> StepCompiler::CompileByValue(SignatureKey& key, const s
 
 absl::StatusOr<Compiled> StepCompiler::WithoutBudget(const SignatureKey& key, const VariableTypes& variables, PlanningOptions planning,
                                                      int64_t part_bytes) {
-  MR_RETURN_IF_ERROR(CheckFeedsDiffer(key));
+  MR_RETURN_IF_ERROR(CheckFeeds(parts_.graph, parts_.ops, key));
   planning.strategy = "baseline";
   planning.device_memory_bytes = 0;
   planning.device_memory_bytes_of.clear();

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "millrace/status.h"
+#include "passes/access/run_cost.h"
 #include "runtime/op_evaluator.h"
 
 namespace millrace {
@@ -18,7 +19,9 @@ absl::StatusOr<int64_t> CpuOracle::ScratchBytes(const OpInstance& instance) {
   MR_RETURN_IF_ERROR(MayGoOn());
   if (estimate_scratch_) {
     const OpDef* def = ops_.Find(instance.op);
-    return def != nullptr && def->cost ? def->cost(instance).scratch_bytes : 0;
+    if (def == nullptr || !def->cost) return 0;
+    MR_ASSIGN_OR_RETURN(const Cost cost, RuleCost(*def, instance));
+    return cost.scratch_bytes;
   }
   MR_ASSIGN_OR_RETURN(const std::shared_ptr<const Kernel> kernel, cache_.Get(instance));
   return kernel->scratch_bytes();

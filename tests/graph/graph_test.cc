@@ -1,6 +1,7 @@
 #include "millrace/graph.h"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <random>
 #include <string>
@@ -196,6 +197,54 @@ TEST(Graph, RenamingNeverLosesANode) {
   EXPECT_EQ(graph.Find("a"), a);
   graph.Rename(a, "b");
   EXPECT_EQ(graph.Find("b"), a);
+}
+
+TEST(Graph, RenamingTakesTheFirstSuffixThatIsFree) {
+  Graph graph;
+  std::vector<NodeId> added;
+  for (int i = 0; i < 4; ++i) added.push_back(graph.AddUnique(Named("a")));
+  const NodeId b = *graph.AddNode(Named("b")), c = *graph.AddNode(Named("c")), d = *graph.AddNode(Named("d"));
+  graph.RemoveNode(added[1]);
+  graph.Rename(b, "a");
+  EXPECT_EQ(graph.node(b).name, "a_1");
+  graph.Rename(c, "a");
+  EXPECT_EQ(graph.node(c).name, "a_4");
+  graph.RemoveNode(added[2]);
+  graph.Rename(d, "a");
+  EXPECT_EQ(graph.node(d).name, "a_2");
+  graph.Rename(c, "e");
+  EXPECT_EQ(graph.node(graph.AddUnique(Named("a"))).name, "a_4") << "those that are added are counted apart";
+}
+
+TEST(Graph, RenamingManyToOneNameIsQuick) {
+  constexpr int kNodes = 20000;
+  constexpr std::chrono::seconds kMost(5);  // nine times that if every name were looked for from the first suffix on
+  Graph graph;
+  for (int i = 0; i < kNodes; ++i) ASSERT_TRUE(graph.AddNode(Named(absl::StrCat("b", i))).ok());
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < kNodes; ++i) graph.Rename(NodeId{i}, "a");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, kMost);
+  EXPECT_EQ(graph.Find("a").value, 0);
+  EXPECT_EQ(graph.Find(absl::StrCat("a_", kNodes - 1)).value, kNodes - 1);
+}
+
+TEST(Graph, AGraphThatIsMovedFromIsEmpty) {
+  Graph graph;
+  for (int i = 0; i < 40; ++i) ASSERT_TRUE(graph.AddNode(Named(absl::StrCat("n", i))).ok());
+  graph.RemoveNode(NodeId{1});
+  graph.producer_version = 7;
+  const Graph constructed = std::move(graph);
+  Graph assigned;
+  assigned = constructed.Clone();
+  Graph other = std::move(assigned);
+  EXPECT_EQ(other.num_nodes(), 39);
+  for (Graph* empty : {&graph, &assigned}) {
+    EXPECT_EQ(empty->num_nodes(), 0);
+    EXPECT_EQ(empty->producer_version, 0);
+    ASSERT_TRUE(empty->AddNode(Named("a")).ok());
+    EXPECT_FALSE(empty->Find("n1").valid());
+    EXPECT_EQ(empty->num_nodes(), 1);
+  }
 }
 
 TEST(Graph, AUniqueNameIsMadeOfTheOpWhereThereIsNone) {

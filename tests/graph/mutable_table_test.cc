@@ -93,6 +93,10 @@ TEST(MutableTable, RoomIsWhereTheLoadFactorIsKept) {
   EXPECT_EQ(layout.BucketsFor(52, 64), 128);
   layout.max_load_factor = 0.5f;
   EXPECT_EQ(layout.BucketsFor(1000, 64), 2048);
+  layout.tensorflow_places = true;
+  EXPECT_EQ(layout.BucketsFor(0, 0), 4);
+  EXPECT_TRUE(layout.is_size(4 * layout.bucket_bytes()));
+  EXPECT_FALSE(layout.is_size(2 * layout.bucket_bytes()));
 }
 
 TEST(MutableTable, OfOtherTypesThereIsNone) {

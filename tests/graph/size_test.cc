@@ -1,3 +1,5 @@
+#include <limits>
+
 #include <gtest/gtest.h>
 
 #include "millrace/options.h"
@@ -41,6 +43,7 @@ TEST(FormatBytesTest, PrintsThreeToSixDigitsWithAUnit) {
   EXPECT_EQ(FormatBytes((int64_t{1} << 20) - 1), "1.00 MiB");
   EXPECT_EQ(FormatBytes(int64_t{3} << 29), "1.50 GiB");
   EXPECT_EQ(FormatBytes(-2048), "-2.00 KiB");
+  EXPECT_EQ(FormatBytes(std::numeric_limits<int64_t>::min()), "-8192.00 PiB");
 }
 
 }  // namespace

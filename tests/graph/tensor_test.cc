@@ -60,5 +60,11 @@ TEST(WithoutExceptions, MemoryThatNoMachineHasIsExhausted) {
   EXPECT_EQ(code([] { throw std::runtime_error("no"); }), absl::StatusCode::kInternal);
 }
 
+TEST(WithoutExceptions, ALengthErrorOfAKernelIsNotAboutMemory) {
+  const absl::Status status = WithoutKernelExceptions([]() -> absl::Status { throw std::length_error("too long"); });
+  EXPECT_EQ(status, absl::InternalError("threw an exception: too long"));
+  EXPECT_EQ(WithoutKernelExceptions([]() -> absl::Status { throw std::bad_alloc(); }).code(), absl::StatusCode::kResourceExhausted);
+}
+
 }  // namespace
 }  // namespace millrace

@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/guard.h"
 #include "millrace/op.h"
 
 namespace millrace {
@@ -220,6 +221,25 @@ TEST(ShapeRulesTest, ARuleThatReadsAMissingInputIsRefusedWhateverItReturns) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("node 'n' (Careless): has 1 inputs, expected an input 1"));
   EXPECT_EQ(context.by_value(), 0u);
+}
+
+// A guard is an input that the op does not know.
+TEST(ShapeRulesTest, AGuardIsNoneOfTheInputsThatAnOpNames) {
+  OpDef def;
+  def.shape = [](InferenceContext&) { return absl::OkStatus(); };
+  def.variables = {{1, VariableAccess::kReadWrite}};
+  const std::vector<const Tensor*> values(3, nullptr);
+  AttrMap attrs;
+  attrs.Set(kGuarded, true);
+  for (int count : {2, 3}) {
+    const std::vector<TensorType> inputs = Inputs(count, DataType::kFloat, 1);
+    InferenceContext context("n", "Own", attrs, inputs, absl::MakeConstSpan(values).first(count));
+    const absl::Status status = def.InferShapes(context);
+    EXPECT_EQ(status.ok(), count == 3) << status;
+    if (count == 2) {
+      EXPECT_THAT(std::string(status.message()), testing::HasSubstr("has 1 inputs, expected at least 2"));
+    }
+  }
 }
 
 // What TensorFlow has no answer for on a CPU; conformance cases "errors" have the others.

@@ -300,6 +300,26 @@ const Refusing kRefusing[] = {
   flat = Const() {dtype=int32, value=int32[1]{3}}
   y = Reshape(crop, flat) {T=float, Tshape=int32})",
      1, 0, 1},
+    {"SparseSegmentSumGradV2", R"(
+  zero = Const() {dtype=int32, value=int32[]{0}}
+  one = Const() {dtype=int32, value=int32[]{1}}
+  rows = Pack(zero, one, k) {N=3, T=int32, axis=0}
+  ids = Const() {dtype=int32, value=int32[3]{0, 1, 2}}
+  three = Const() {dtype=int32, value=int32[]{3}}
+  sums = SparseSegmentSumGradV2(x, rows, ids, three) {T=float, Tidx=int32, Tsegmentids=int32}
+  flat = Const() {dtype=int32, value=int32[1]{3}}
+  y = Reshape(sums, flat) {T=float, Tshape=int32})",
+     2, 7, 1},
+    {"SparseReduceSumSparse", R"(
+  places = Const() {dtype=int64, value=int64[3,1]{0, 1, 2}}
+  one = Const() {dtype=int32, value=int32[1]{1}}
+  size = Reshape(k, one) {T=int32, Tshape=int32}
+  dims = Cast(size) {SrcT=int32, DstT=int64}
+  none = Const() {dtype=int32, value=int32[0]{}}
+  sums = SparseReduceSumSparse(places, x, dims, none) {T=float, keep_dims=false}
+  flat = Const() {dtype=int32, value=int32[1]{3}}
+  y = Reshape(sums:1, flat) {T=float, Tshape=int32})",
+     3, -7, 1},
     {"MatrixBandPart", R"(
   square = Pack(x, x, x) {N=3, T=float, axis=0}
   band = MatrixBandPart(square, k, k) {T=float, Tindex=int32}

@@ -139,6 +139,7 @@ TEST(Options, OutOfTheirRangeAreRefusedByNameBeforeAnythingIsPlanned) {
       {"machine.to_device_bytes_per_second is inf", [](SessionOptions& o) { o.machine.to_device_bytes_per_second = kInfinity; }},
       {"machine.tensor_alignment_bytes is 96, expected a power of two", [](SessionOptions& o) { o.machine.tensor_alignment_bytes = 96; }},
       {"machine.tensor_alignment_bytes is 0", [](SessionOptions& o) { o.machine.tensor_alignment_bytes = 0; }},
+      {"machine.tensor_alignment_bytes is 4611686018427387904", [](SessionOptions& o) { o.machine.tensor_alignment_bytes = int64_t{1} << 62; }},
       {"machine.copy_launch_seconds", [](SessionOptions& o) { o.machine.copy_launch_seconds = -1; }},
       {"machine.launch_seconds", [](SessionOptions& o) { o.machine.launch_seconds = -1; }},
       {"machine.copy_latency_seconds is 1e+308", [](SessionOptions& o) { o.machine.copy_latency_seconds = 1e308; }},

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "graph/text.h"
 #include "millrace/session.h"
@@ -130,6 +131,15 @@ class Prints : public ::testing::TestWithParam<const char*> {};
 TEST_P(Prints, OfABranchAreThoseOfTheOneThatIsTaken) {
   EXPECT_EQ(Printed(kBranches, GetParam(), true, 3), Lines{"taken"});
   EXPECT_EQ(Printed(kBranches, GetParam(), false, 3), Lines{"not taken 3"});
+}
+
+// Which one it is only the step itself tells.
+TEST_P(Prints, OfABranchThatIsChosenByWhatIsComputedAreThoseOfTheOneThatIsTaken) {
+  const std::string text = absl::StrReplaceAll(kBranches, {{"c = If(p, x)", "one = Const() {dtype=float, value=float[]{1}}\n"
+                                                                             "less = Less(x, one) {T=float}\n"
+                                                                             "c = If(less, x)"}});
+  EXPECT_EQ(Printed(text, GetParam(), true, 0.5), Lines{"taken"});
+  EXPECT_EQ(Printed(text, GetParam(), true, 3), Lines{"not taken 3"});
 }
 
 TEST_P(Prints, OfTurnsComeInTheirOrder) {

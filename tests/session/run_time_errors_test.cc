@@ -304,10 +304,27 @@ y = Neg(next) {T=float}
   ASSERT_TRUE(session.ok()) << session.status();
   std::vector<Tensor> out;
   const absl::Status refused = (*session)->Run({}, {"y"}, {}, &out);
-  EXPECT_NE(refused.message().find("What such a node makes can be fed in its place, as arrays 'next:0'"), std::string::npos) << refused;
+  EXPECT_NE(refused.message().find("What such a node makes for others can be fed in its place, as arrays 'next:0'"), std::string::npos) << refused;
   const absl::Status status = (*session)->Run({{"next:0", Reals({1, 2})}}, {"y"}, {}, &out);
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(out[0].DoubleAt(1), -2);
+}
+
+// A handle is nothing that an array could be.
+TEST(RunTimeErrors, NameNoHandleAsWhatToFeed) {
+  absl::StatusOr<Graph> graph = ParseGraphText(R"(
+queue = FIFOQueueV2() {component_types=[float]}
+taken = QueueDequeueV2(queue) {component_types=[float]}
+y = Neg(taken) {T=float}
+)");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  absl::StatusOr<std::unique_ptr<Session>> session = OpenSession(*std::move(graph), {});
+  ASSERT_TRUE(session.ok()) << session.status();
+  std::vector<Tensor> out;
+  const absl::Status refused = (*session)->Run({}, {"y"}, {}, &out);
+  EXPECT_NE(refused.message().find("as arrays 'taken:0'"), std::string::npos) << refused;
+  const absl::Status of_handle = (*session)->Run({}, {"queue"}, {}, &out);
+  EXPECT_EQ(of_handle.message().find("fed in its place"), std::string::npos) << of_handle;
 }
 
 }  // namespace

@@ -143,6 +143,41 @@ kept_found = LookupTableFindV2(table, kept, other) {Tin=string, Tout=float}
   }
 }
 
+// Ops that compare and move elements do so with words, too.
+constexpr char kSets[] = R"(
+a = Placeholder() {dtype=string, shape=shape[1,3]}
+b = Const() {dtype=string, value=string[1,2]{"fig", "oak"}}
+union = DenseToDenseSetOperation(a, b) {set_operation="union", T=string}
+lengths = StringLength(union:1)
+words = Placeholder() {dtype=string, shape=shape[2]}
+two = Const() {dtype=int64, value=int64[2,2]{0, 0, 0, 1}}
+shape_of_two = Const() {dtype=int64, value=int64[2]{1, 2}}
+one = Const() {dtype=int64, value=int64[1,2]{0, 0}}
+shape_of_one = Const() {dtype=int64, value=int64[2]{1, 1}}
+fig = Const() {dtype=string, value=string[1]{"fig"}}
+distance = EditDistance(two, words, shape_of_two, one, fig, shape_of_one) {T=string}
+sizes = SetSize(two, words, shape_of_two) {T=string}
+places = Const() {dtype=int32, value=int32[2,1]{2, 0}}
+size = Const() {dtype=int32, value=int32[1]{3}}
+scattered = ScatterNd(places, words, size) {T=string, Tindices=int32}
+scattered_lengths = StringLength(scattered)
+)";
+
+TEST(Strings, SetsAndDistancesOfWordsAreThoseOfTheirNumbers) {
+  const auto session = SessionOf(kSets);
+  Tensor a(DataType::kString, Shape({1, 3}));
+  a.mutable_strings() = {"oak", "", "ash tree"};
+  std::vector<Tensor> out;
+  const absl::Status status = session->Run({{"a", a}, {"words", Words({"oak", "fig"})}},
+                                           {"lengths", "union:2", "distance", "sizes", "scattered_lengths"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(Ints(out[0]), ElementsAre(0, 8, 3, 3));
+  EXPECT_THAT(Ints(out[1]), ElementsAre(1, 4));
+  EXPECT_EQ(out[2].DoubleAt(0), 1);
+  EXPECT_THAT(Ints(out[3]), ElementsAre(2));
+  EXPECT_THAT(Ints(out[4]), ElementsAre(3, 0, 3));
+}
+
 // One of the nodes of kLookup is another.
 absl::Status RunWith(const std::string& from, const std::string& to) {
   std::string text = kLookup;
@@ -156,6 +191,10 @@ TEST(Strings, WhatIsNotKnownOfATableIsRefusedByName) {
   const absl::Status nothing = RunWith("fill = LookupTableImportV2(table, keys, values) {Tin=int64, Tout=int64}\n", "");
   EXPECT_EQ(nothing.code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(nothing.message(), AllOf(HasSubstr("'found'"), HasSubstr("initialises table 't'")));
+  const absl::Status unread = RunWith("fill = LookupTableImportV2(table, keys, values) {Tin=int64, Tout=int64}\n",
+                                      "path = Const() {dtype=string, value=string[]{\"words.txt\"}}\n"
+                                      "fill = InitializeTableFromTextFileV2(table, path) {_why_unread=\"words.txt: No such file or directory\"}\n");
+  EXPECT_THAT(unread.message(), AllOf(HasSubstr("table 't'"), HasSubstr("'fill' cannot use: words.txt: No such file or directory")));
   const absl::Status changing = RunWith("again = HashTableV2()", "again = MutableDenseHashTableV2()");
   EXPECT_THAT(changing.message(), AllOf(HasSubstr("'again'"), HasSubstr("MutableDenseHashTableV2"), HasSubstr("empty buckets")));
   const absl::Status twice = RunWith("int64[3]{10, 20, 30}", "int64[3]{10, 10, 30}");
@@ -256,7 +295,7 @@ constexpr char kPrinted[] = R"(
 x = Placeholder() {dtype=float32, shape=shape[2,2,8]}
 n = Const() {dtype=bool, value=bool[2]{true, false}}
 word = Const() {dtype=string, value=string[1]{"a"}}
-text = StringFormat(x, n, word) {template="x {} n {} {} of 100 {}", placeholder="{}", summarize=2}
+text = StringFormat(x, n, word) {template="x {} n {} {} of 100", placeholder="{}", summarize=2}
 same = Identity(text) {T=string}
 show = PrintV2(same)
 known = StringFormat(n, word) {template="known {} {}", placeholder="{}", summarize=3}
@@ -278,7 +317,7 @@ TEST(Strings, WhatIsPrintedHasTheValuesOfItsStep) {
     const std::string printed = ::testing::internal::GetCapturedStderr();
     ASSERT_TRUE(status.ok()) << status;
     EXPECT_THAT(printed, HasSubstr("x [[[0 0.333333343 ... 2 2.33333325]\n  [2.66666675 3 ... 4.66666651 5]]\n\n [[5.33333349 5.66666651 ... 7.33333349 "
-                                   "7.66666651]\n  [8 8.33333302 ... 10 10.333333]]] n [1 0] [\"a\"] of 100 {}\n"));
+                                   "7.66666651]\n  [8 8.33333302 ... 10 10.333333]]] n [1 0] [\"a\"] of 100\n"));
     EXPECT_THAT(printed, AllOf(HasSubstr("known [1 0] [\"a\"]\n"), HasSubstr("all [[1 2]\n [3 4]]\n")));
   }
 }
@@ -397,6 +436,26 @@ merged_length = StringLength(merged)
   }
 }
 
+// In the order of numbers that are shuffled by the same seeds.
+TEST(Strings, ShuffledAtRandomAreThoseOfTheStep) {
+  const auto session = SessionOf(R"(
+words = Const() {dtype=string, value=string[5]{"a", "bc", "def", "ghij", "klmno"}}
+mixed = RandomShuffle(words) {T=string, seed=1, seed2=2}
+lengths = StringLength(mixed)
+numbers = Const() {dtype=int32, value=int32[5]{1, 2, 3, 4, 5}}
+expected = RandomShuffle(numbers) {T=int32, seed=1, seed2=2}
+)");
+  std::vector<std::vector<int64_t>> orders;
+  for (int step = 0; step < 3; ++step) {
+    std::vector<Tensor> out;
+    const absl::Status status = session->Run({}, {"lengths", "expected"}, {}, &out);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(Ints(out[0]), Ints(out[1])) << "step " << step;
+    orders.push_back(Ints(out[0]));
+  }
+  EXPECT_FALSE(orders[0] == orders[1] && orders[1] == orders[2]) << "the stream goes on";
+}
+
 // Rows of words made rectangular: ops that move strings as they move numbers.
 TEST(Strings, WordsArePaddedSortedAndScattered) {
   const auto session = SessionOf(R"(
@@ -447,6 +506,61 @@ of_nothing = StringLength(nothing)
   EXPECT_THAT(Ints(out[7]), ElementsAre(4, 4, 5, 0, 0, 0, 4, 4, 0, 4, 4, 0));
   EXPECT_THAT(Ints(out[8]), ElementsAre(4, 4, 4, 4));
   EXPECT_THAT(Ints(out[9]), ElementsAre(0, 0, 0, 0, 0, 0));
+}
+
+TEST(Strings, WordsAreTakenFromRowsAndPutIntoThem) {
+  const auto session = SessionOf(R"(
+words = Placeholder() {dtype=string, shape=shape[4]}
+splits = Const() {dtype=int64, value=int64[3]{0, 2, 4}}
+rows = Const() {dtype=int32, value=int32[2]{1, 0}}
+gathered = RaggedGather(splits, words, rows) {PARAMS_RAGGED_RANK=1, OUTPUT_RAGGED_RANK=1, Tvalues=string, Tindices=int32, Tsplits=int64}
+sparse = RaggedTensorToSparse(splits, words) {RAGGED_RANK=1, T=string, Tsplits=int64}
+axis = Const() {dtype=int64, value=int64[]{1}}
+columns = SparseSplit(axis, sparse, sparse:1, sparse:2) {T=string, num_split=2}
+place = Const() {dtype=int32, value=int32[1,1]{2}}
+other = Const() {dtype=string, value=string[1]{"other"}}
+replaced = TensorScatterUpdate(words, place, other) {T=string, Tindices=int32}
+first = Const() {dtype=int64, value=int64[1]{0}}
+unique = UniqueWithCountsV2(words, first) {T=string, Taxis=int64, out_idx=int32}
+twice = Const() {dtype=int32, value=int32[4,1]{0, 1, 2, 1}}
+size = Const() {dtype=int32, value=int32[1]{3}}
+joined = ScatterNd(twice, words, size) {T=string, Tindices=int32}
+of_gathered = StringLength(gathered:1)
+of_sparse = StringLength(sparse:1)
+of_column = StringLength(columns:3)
+of_replaced = StringLength(replaced)
+of_unique = StringLength(unique)
+)");
+  std::vector<Tensor> out;
+  const std::map<std::string, Tensor> feeds = {{"words", Words({"a", "bb", "a", "dddd"})}};
+  const absl::Status status = session->Run(feeds, {"of_gathered", "of_sparse", "of_column", "of_replaced", "of_unique", "unique:2"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(Ints(out[0]), ElementsAre(1, 4, 1, 2));
+  EXPECT_THAT(Ints(out[1]), ElementsAre(1, 2, 1, 4));
+  EXPECT_THAT(Ints(out[2]), ElementsAre(2, 4));
+  EXPECT_THAT(Ints(out[3]), ElementsAre(1, 2, 5, 4));
+  EXPECT_THAT(Ints(out[4]), ElementsAre(1, 2, 4));
+  EXPECT_THAT(Ints(out[5]), ElementsAre(2, 1, 1));
+  EXPECT_THAT(std::string(session->Run(feeds, {"joined"}, {}, &out).message()),
+              AllOf(HasSubstr("'joined'"), HasSubstr("2 strings come to one place, which are not joined here")));
+}
+
+// TensorFlow's tf.raw_ops.StringFormat(inputs=[1, 2], template="abc", placeholder="").
+TEST(Strings, AnEmptyPlaceholderIsBetweenAnyTwoCharacters) {
+  const auto session = SessionOf(R"(
+n = Placeholder() {dtype=int32, shape=shape[]}
+two = Const() {dtype=int32, value=int32[]{2}}
+text = StringFormat(n, two) {T=[int32, int32], template="abc", placeholder=""}
+alone = StringFormat() {T=[], template="a", placeholder=""}
+expected = Const() {dtype=string, value=string[2]{"a1b2c", "a"}}
+both = Pack(text, alone) {N=2, T=string, axis=0}
+hash = StringToHashBucketFast(both) {num_buckets=1000000}
+expected_hash = StringToHashBucketFast(expected) {num_buckets=1000000}
+)");
+  std::vector<Tensor> out;
+  const absl::Status status = session->Run({{"n", Tensor::Scalar<int32_t>(1)}}, {"hash", "expected_hash"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(Ints(out[0]), Ints(out[1]));
 }
 
 TEST(Strings, WhatAnUnsupportedOpMakesCanBeFed) {

@@ -192,6 +192,20 @@ TEST(Tables, DenseOnesOfScalarsAreExportedInRowsToo) {
   EXPECT_EQ(out[1].DoubleAt(4), 6);
 }
 
+// TensorFlow's, which grows as soon as more than 0.8 of its buckets would have keys.
+TEST(Tables, DenseOnesHaveAsFewBucketsAsTheyAskFor) {
+  const auto session = SessionOf(absl::StrReplaceAll(kDense, {{"initial_num_buckets=64", "initial_num_buckets=4"}}));
+  std::vector<Tensor> out;
+  for (const auto& [key, buckets] : std::vector<std::pair<int64_t, int64_t>>{{0, 4}, {2, 8}, {4, 8}, {6, 16}}) {
+    const std::map<std::string, Tensor> feeds = {{"x", Tensor::Vector<int64_t>({key, key + 1})}, {"rows", Rows(1)}};
+    const absl::Status inserted = session->Run(feeds, {}, {"insert"}, nullptr);
+    ASSERT_TRUE(inserted.ok()) << inserted;
+    ASSERT_TRUE(session->Run({}, {"export:0", "size"}, {}, &out).ok());
+    EXPECT_EQ(out[0].shape(), Shape({buckets, 1})) << key;
+    EXPECT_THAT(Numbers(out[1]), ElementsAre(key + 2));
+  }
+}
+
 TEST(Tables, AStepThatFailsLeavesThemAsTheyWere) {
   const auto session = SessionOf(kDense);
   ASSERT_TRUE(session->Run({{"x", Tensor::Vector<int64_t>({3, 67})}, {"rows", Rows(1)}}, {}, {"insert"}, nullptr).ok());
@@ -208,7 +222,8 @@ TEST(Tables, WhatCannotBeTheirsIsRefusedByName) {
     const auto session = SessionOf(absl::StrReplaceAll(kDense, {{from, to}}));
     return session->Run({{"x", Tensor::Vector<int64_t>({3, 67})}, {"rows", Rows(1)}}, {}, {"insert"}, nullptr).ToString();
   };
-  EXPECT_THAT(run("initial_num_buckets=64", "initial_num_buckets=65"), AllOf(HasSubstr("'table'"), HasSubstr("must be a power of 2, got: 65")));
+  EXPECT_THAT(run("initial_num_buckets=64", "initial_num_buckets=65"), AllOf(HasSubstr("'table'"), HasSubstr("and a power of 2, got: 65")));
+  EXPECT_THAT(run("initial_num_buckets=64", "initial_num_buckets=2"), HasSubstr("must be at least 4 and a power of 2, got: 2, expected"));
   EXPECT_THAT(run("initial_num_buckets=64", "initial_num_buckets=4611686018427387904"), HasSubstr("expected at most 4294967296"));
   EXPECT_THAT(run("value_shape=shape[2]", "value_shape=shape[3]"), AllOf(HasSubstr("'insert'"), HasSubstr("Expected shape [2,3] for value, got [2,2]")));
   EXPECT_THAT(run("value_shape=shape[2]", "value_shape=shape[?]"), HasSubstr("'table'"));

@@ -74,7 +74,7 @@ void RunKernel(Call& call) {
   SerialRunner serial;
   call.context.parallel = &serial;
   // CUDA's thread that calls this would not survive an exception.
-  const absl::Status status = WithoutExceptions([&] { return call.kernel->Run(call.context); });
+  const absl::Status status = WithoutKernelExceptions([&] { return call.kernel->Run(call.context); });
   if (status.ok()) return;
   call.fault->code = FaultCode::kOnHost;
   call.fault->position = call.position;

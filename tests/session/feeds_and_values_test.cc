@@ -1,0 +1,154 @@
+// What may be fed to a step and set between steps, and what is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/text.h"
+#include "millrace/session.h"
+#include "testlib/open_session.h"
+#include "text_session.h"
+
+namespace millrace {
+namespace {
+
+using testing::SessionOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// w goes up by two with every run of "add".
+const char* const kVariable = R"(
+w = VarHandleOp() {dtype=float, shape=shape[2], shared_name="w"}
+two = Const() {dtype=float, value=float[2]{2, 2}}
+init = AssignVariableOp(w, two) {dtype=float}
+before = ReadVariableOp(w) {dtype=float}
+add = AssignAddVariableOp(w, two) ^before {dtype=float}
+train = NoOp() ^add
+)";
+
+TEST(Feeds, OfTheHandleOfAVariableAreRefused) {
+  const auto session = SessionOf(kVariable);
+  ASSERT_TRUE(session->Run({}, {}, {"init"}, nullptr).ok());
+  const Tensor fed = Tensor::Vector<float>({7, 7});
+  std::vector<Tensor> out;
+  for (const char* name : {"w", "w:0"}) {
+    const absl::Status status = session->Run({{name, fed}}, {"before"}, {"train"}, &out);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("is the handle of a variable, which cannot be fed: set the variable by SetVariable"));
+  }
+  ASSERT_TRUE(session->Run({{"before", fed}}, {"before"}, {"train"}, &out).ok()) << "what reads it may be fed";
+  EXPECT_THAT(out[0].as<float>(), ElementsAre(7, 7));
+  EXPECT_THAT(session->Variables()->at("w").as<float>(), ElementsAre(4, 4));
+}
+
+// As in TensorFlow 1, where what takes the reference for its value takes what is fed.
+TEST(Feeds, OfAReferenceAreReadButNotWritten) {
+  const auto session = SessionOf(R"(
+w = VariableV2() {dtype=float, shape=shape[2]}
+two = Const() {dtype=float, value=float[2]{2, 2}}
+add = AssignAdd(w, two) {T=float}
+same = RefIdentity(w) {T=float}
+again = RefIdentity(same) {T=float}
+add_to_same = AssignAdd(again, two) {T=float}
+twice = Mul(w, two) {T=float}
+)");
+  const Session::Feeds feeds = {{"w", Tensor::Vector<float>({7, 8})}};
+  std::vector<Tensor> out;
+  const absl::Status read = session->Run(feeds, {"twice"}, {}, &out);
+  ASSERT_TRUE(read.ok()) << read;
+  EXPECT_THAT(out[0].as<float>(), ElementsAre(14, 16));
+  for (const std::string add : {"add", "add_to_same"}) {
+    const absl::Status written = session->Run(feeds, {"twice"}, {add}, &out);
+    EXPECT_TRUE(absl::IsInvalidArgument(written)) << written;
+    EXPECT_THAT(std::string(written.message()), HasSubstr("node '" + add + "' (AssignAdd) writes its input 0, 'w', which is fed, expected a variable"));
+  }
+}
+
+TEST(Feeds, OfNodesWithoutOutputsAreRefused) {
+  const auto session = SessionOf(kVariable);
+  for (const char* name : {"train", "init"}) {
+    const absl::Status status = session->Run({{name, Tensor::Scalar<float>(1)}}, {}, {"init"}, nullptr);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("has no outputs"));
+  }
+}
+
+TEST(Feeds, OfWhatIsGivenBesideAWriteArePassedOverWhereNothingTakesThem) {
+  const auto session = SessionOf(R"(
+n = VariableV2() {dtype=int32, shape=shape[]}
+zero = Const() {dtype=int32, value=int32[]{0}}
+init = Assign(n, zero) {T=int32}
+count = CountUpTo(n) {T=int32, limit=5}
+more = AddV2(count, zero) {T=int32}
+)");
+  ASSERT_TRUE(session->Run({}, {}, {"init"}, nullptr).ok());
+  const Session::Feeds feeds = {{"count", Tensor::Scalar<int32_t>(3)}};
+  std::vector<Tensor> out;
+  for (const std::vector<std::string>& fetches : {std::vector<std::string>{"n"}, {"n", "more"}, {"n", "count"}}) {
+    const absl::Status ran = session->Run(feeds, fetches, {}, &out);
+    ASSERT_TRUE(ran.ok()) << ran;
+    EXPECT_EQ(out[0].IntAt(0), 0);
+    EXPECT_EQ(out.back().IntAt(0), fetches.size() == 1 ? 0 : 3);
+  }
+}
+
+TEST(Feeds, OfPlaceholdersThatAreTargetsAreEnoughForThem) {
+  const auto session = SessionOf("p = Placeholder() {dtype=float, shape=shape[2]}\nn = Neg(p) {T=float}\n");
+  const Session::Feeds feeds = {{"p", Tensor::Vector<float>({1, 2})}};
+  std::vector<Tensor> out;
+  for (const std::vector<std::string>& fetches : {std::vector<std::string>{}, {"p"}, {"n"}}) {
+    const absl::Status ran = session->Run(feeds, fetches, {"p"}, &out);
+    EXPECT_TRUE(ran.ok()) << ran;
+  }
+  EXPECT_THAT(out[0].as<float>(), ElementsAre(-1, -2));
+  EXPECT_THAT(std::string(session->Run({}, {}, {"p"}, &out).message()), HasSubstr("placeholder 'p'"));
+}
+
+TEST(Feeds, OfAPlaceholderDoNotStandForAnOutputThatItDoesNotHave) {
+  absl::StatusOr<Graph> graph = ParseGraphText("p = Placeholder() {dtype=float, shape=shape[2]}\nn = Neg(p) {T=float}\n");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  graph->mutable_node(graph->Find("n")).inputs[0].index = 5;
+  const auto session = testing::OpenSession(*std::move(graph));
+  ASSERT_TRUE(session.ok()) << session.status();
+  const absl::Status status = (*session)->Run({{"p", Tensor::Vector<float>({1, 2})}}, {"n"}, {}, nullptr);
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("node 'n' (Neg) takes output 5 of 'p' (Placeholder), which has 1"));
+}
+
+TEST(Values, OfAWrongTypeCanBeSetAnewBeforeAStepHasUsedThem) {
+  const auto session = SessionOf(kVariable);
+  ASSERT_TRUE(session->SetVariable("w", Tensor::Vector<double>({1, 2, 3})).ok());
+  EXPECT_FALSE(session->Run({}, {"before"}, {}, nullptr).ok());
+  const absl::Status set = session->SetVariable("w", Tensor::Vector<float>({1, 2}));
+  ASSERT_TRUE(set.ok()) << set;
+  std::vector<Tensor> out;
+  const absl::Status ran = session->Run({}, {"before"}, {}, &out);
+  ASSERT_TRUE(ran.ok()) << ran;
+  EXPECT_THAT(out[0].as<float>(), ElementsAre(1, 2));
+  EXPECT_FALSE(session->SetVariable("w", Tensor::Vector<double>({1, 2, 3})).ok());
+}
+
+// A plan that was made for the type goes with it.
+TEST(Values, OfVariablesThatTheGraphDoesNotGiveAShapeCanBeSetAnew) {
+  const auto session = SessionOf("w = VarHandleOp() {dtype=float, shared_name=\"w\"}\nread = ReadVariableOp(w) {dtype=float}\n");
+  ASSERT_TRUE(session->SetVariable("w", Tensor::Vector<float>({1, 2, 3})).ok());
+  ASSERT_TRUE(session->Plan({}, {"read"}, {}).ok());
+  ASSERT_TRUE(session->SetVariable("w", Tensor::Vector<float>({4, 5})).ok());
+  std::vector<Tensor> out;
+  const absl::Status ran = session->Run({}, {"read"}, {}, &out);
+  ASSERT_TRUE(ran.ok()) << ran;
+  EXPECT_THAT(out[0].as<float>(), ElementsAre(4, 5));
+}
+
+TEST(Values, OfMoreBytesThanThereAreNumbersDoNotFit) {
+  const auto session = SessionOf(
+      "w = VarHandleOp() {dtype=float, shape=shape[2147483647,2147483647,2147483647], shared_name=\"w\"}\nread = ReadVariableOp(w) {dtype=float}\n");
+  const absl::Status status = session->Run({}, {"read"}, {}, nullptr);
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("does not fit: variable 'w' is float[2147483647,2147483647,2147483647]"));
+}
+
+}  // namespace
+}  // namespace millrace
