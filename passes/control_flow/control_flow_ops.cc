@@ -74,14 +74,18 @@ bool IsTableOp(const Node& node) { return IsTable(node) || IsChangingTable(node)
 
 bool NeverWaits(const Node& node) { return node.op == "Const" || node.op == "VarHandleOp"; }
 
-bool HoldsAny(const Graph& graph, absl::FunctionRef<bool(const Node&)> predicate) {
-  for (int32_t i = 0; i < graph.num_ids(); ++i) {
-    if (graph.alive(NodeId{i}) && predicate(graph.node(NodeId{i}))) return true;
-  }
+bool LibraryHolds(const Graph& graph, absl::FunctionRef<bool(const Node&)> predicate) {
   if (graph.library() == nullptr) return false;
   return std::any_of(graph.library()->begin(), graph.library()->end(), [&](const auto& entry) {
     return entry.second.body != nullptr && HoldsAny(*entry.second.body, predicate);
   });
+}
+
+bool HoldsAny(const Graph& graph, absl::FunctionRef<bool(const Node&)> predicate) {
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    if (graph.alive(NodeId{i}) && predicate(graph.node(NodeId{i}))) return true;
+  }
+  return LibraryHolds(graph, predicate);
 }
 
 bool CallsAny(const Graph& graph, const Node& node, absl::FunctionRef<bool(const Node&)> predicate) {

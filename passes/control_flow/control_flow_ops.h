@@ -42,7 +42,9 @@ bool IsTableOp(const Node& node);  // any of these
 // Constants and handles are there from the beginning of a step.
 bool NeverWaits(const Node& node);
 
-// Whether the predicate holds for a node of the graph or of a function of its library.
+// Whether the predicate holds for a node of a function of the graph's library.
+bool LibraryHolds(const Graph& graph, absl::FunctionRef<bool(const Node&)> predicate);
+// The same of the graph itself, too.
 bool HoldsAny(const Graph& graph, absl::FunctionRef<bool(const Node&)> predicate);
 
 // Whether `node` calls a function of the graph's library in which the predicate holds for a node, or that calls such a function.

@@ -145,7 +145,7 @@ void GuardWriter::RestoreUnless(NodeId id, const OpDef& def, const Guard& guard)
   const OutputRef holds = Expression(id, guard);
   std::vector<std::pair<OutputRef, OutputRef>> written;  // variable, value before
   for (const VariableUse& use : def.variables) {
-    if (!use.writes()) continue;
+    if (!use.writes() || static_cast<size_t>(use.input) >= graph_.node(id).inputs.size()) continue;
     const OutputRef variable = graph_.node(id).inputs[use.input];
     const OutputRef before = Read(id, variable, false);
     if (IsReference(variable)) graph_.mutable_node(before.node).op = "DeepCopy";  // not the memory that is written

@@ -40,7 +40,7 @@ void AddSegments(Table& table) {
     table[std::string("UnsortedSegment") + kind] = {{1, "Tindices"}};
   }
   for (const char* kind : {"Sum", "Mean", "SqrtN"}) {
-    for (const char* form : {"", "Grad", "WithNumSegments"}) {
+    for (const char* form : {"", "Grad", "GradV2", "WithNumSegments"}) {
       table[std::string("SparseSegment") + kind + form] = {{1, "Tidx"}, {2, "Tsegmentids"}};
     }
   }
@@ -165,15 +165,14 @@ std::vector<size_t> CheckedInputsOf(const Node& node) {
       "MaxPoolGradWithArgmax", "NonMaxSuppression", "NonMaxSuppressionV2", "NonMaxSuppressionV3", "NonMaxSuppressionV4",
       "NonMaxSuppressionV5", "NonMaxSuppressionWithOverlaps", "NthElement", "QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3",
       "QuantizeAndDequantizeV4", "QuantizeAndDequantizeV4Grad", "QuantizeV2", "RaggedBincount", "RaggedCountSparseOutput",
-      "RaggedCross", "RandomIndexShuffle",
-      "RaggedFillEmptyRows", "RaggedFillEmptyRowsGrad", "RaggedGather", "RaggedRange", "RaggedTensorToSparse", "RaggedTensorToTensor", "ResourceCountUpTo", "Roll", "ScaleAndTranslate",
-      "ScaleAndTranslateGrad", "SetSize", "SparseAdd", "SparseAddGrad", "SparseBincount", "SparseConcat", "SparseCountSparseOutput",
-      "SparseCross", "SparseDenseCwiseAdd", "SparseDenseCwiseDiv", "SparseDenseCwiseMul", "SparseFillEmptyRows",
-      "SparseFillEmptyRowsGrad", "SparseReduceMax", "SparseReduceSum", "SparseReshape", "SparseSlice", "SparseSliceGrad",
-      "SparseSoftmax", "SparseSparseMaximum", "SparseSparseMinimum", "SparseSplit", "SparseTensorDenseAdd", "SparseToDense",
-      "SparseToSparseSetOperation", "StatelessSampleDistortedBoundingBox", "_AccumulatorTake", "_QueueDequeue",
-      "_QueueEnqueue", "_SparseAccumulatorApply", "_SparseAccumulatorTake", "_SparseMatrixProduct", "_TableFind", "_TableInsert",
-      "_TableRemove"};
+      "RaggedCross", "RaggedFillEmptyRows", "RaggedFillEmptyRowsGrad", "RaggedGather", "RaggedRange", "RaggedTensorToSparse",
+      "RaggedTensorToTensor", "RandomIndexShuffle", "ResourceCountUpTo", "Roll", "ScaleAndTranslate", "ScaleAndTranslateGrad", "SetSize",
+      "SparseAdd", "SparseAddGrad", "SparseBincount", "SparseConcat", "SparseCountSparseOutput", "SparseCross", "SparseDenseCwiseAdd",
+      "SparseDenseCwiseDiv", "SparseDenseCwiseMul", "SparseFillEmptyRows", "SparseFillEmptyRowsGrad", "SparseReduceMax",
+      "SparseReduceMaxSparse", "SparseReduceSum", "SparseReduceSumSparse", "SparseReshape", "SparseSlice", "SparseSliceGrad", "SparseSoftmax",
+      "SparseSparseMaximum", "SparseSparseMinimum", "SparseSplit", "SparseTensorDenseAdd", "SparseToDense", "SparseToSparseSetOperation",
+      "StatelessSampleDistortedBoundingBox", "_AccumulatorTake", "_QueueDequeue", "_QueueEnqueue", "_SparseAccumulatorApply",
+      "_SparseAccumulatorTake", "_SparseMatrixProduct", "_TableFind", "_TableInsert", "_TableRemove"};
   std::vector<size_t> all;
   for (size_t i = 0; ops.count(node.op) > 0 && i < node.inputs.size(); ++i) all.push_back(i);
   return all;

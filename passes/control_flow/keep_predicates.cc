@@ -131,7 +131,7 @@ class Keeper {
     for (int32_t i = 0; i < graph_.num_ids(); ++i) {
       const Node& node = graph_.node(NodeId{i});
       if (node.removed) continue;
-      if (IsWhile(node) && LibraryHolds(writes)) return false;
+      if (IsWhile(node) && LibraryHolds(graph_, writes)) return false;
       const OpDef* def = ops_.Find(node.op);
       if (def == nullptr) continue;
       for (const VariableUse& use : def->variables) {
@@ -142,12 +142,6 @@ class Keeper {
       }
     }
     return true;
-  }
-
-  bool LibraryHolds(absl::FunctionRef<bool(const Node&)> predicate) const {
-    if (graph_.library() == nullptr) return false;
-    return std::any_of(graph_.library()->begin(), graph_.library()->end(),
-                       [&](const auto& entry) { return entry.second.body != nullptr && HoldsAny(*entry.second.body, predicate); });
   }
 
   // Made before its first user, `user`.

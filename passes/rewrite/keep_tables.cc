@@ -50,8 +50,9 @@ absl::StatusOr<KeptState> Describe(const Graph& graph, const Node& table) {
   if (IsDenseTable(table)) {
     layout->tensorflow_places = true;
     buckets = table.attrs.GetOr<int64_t>("initial_num_buckets", kDefaultBuckets);
-    if (buckets <= 0 || (buckets & (buckets - 1)) != 0 || buckets > kMostBuckets) {
-      return ErrorAt(table, absl::StrCat("initial_num_buckets must be a power of 2, got: ", buckets, ", expected at most ", kMostBuckets));
+    if (buckets < layout->least_buckets() || (buckets & (buckets - 1)) != 0 || buckets > kMostBuckets) {
+      return ErrorAt(table, absl::StrCat("initial_num_buckets must be at least ", layout->least_buckets(), " and a power of 2, got: ", buckets,
+                                         ", expected at most ", kMostBuckets));
     }
     MR_RETURN_IF_ERROR(TakeMarks(graph, table, kept, *layout));
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "graph/unread_file.h"
 #include "millrace/options.h"
 #include "millrace/status.h"
 #include "passes/control_flow/control_flow_ops.h"
@@ -28,6 +29,7 @@ absl::Status Refuse(const Node& node, const std::string& why) {
 TableContents ContentsFrom(const Node& node, const ShapeTracker& tracker) {
   TableContents contents;
   contents.from_file = IsTableFromFile(node);
+  contents.why_unread = node.attrs.GetOr<std::string>(kWhyUnread, "");
   if (!contents.from_file && node.inputs.size() == 3) {
     const Tensor *keys = tracker.Value(node.inputs[1]), *values = tracker.Value(node.inputs[2]);
     if (keys != nullptr && values != nullptr) contents = {*keys, *values};
@@ -106,6 +108,10 @@ absl::StatusOr<TableContents> KnownTables::Of(const Node& table, const Node& use
   if (IsMutableTable(table) && !contents.changed_by.empty()) {
     return Refuse(user, absl::StrCat("table '", table.name, "' (", table.op, ") is changed by '", contents.filled_by, "' and by '",
                                      contents.changed_by, "'"));
+  }
+  if (!contents.why_unread.empty()) {
+    return Refuse(user, absl::StrCat("table '", NameOfResource(table), "' is initialised from a file that '", contents.filled_by,
+                                     "' cannot use: ", contents.why_unread));
   }
   if (contents.from_file) {
     return Refuse(user, absl::StrCat("table '", NameOfResource(table), "' is initialised from a file, which is no part of the graph; "

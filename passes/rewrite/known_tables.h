@@ -17,6 +17,7 @@ namespace millrace {
 struct TableContents {
   Tensor keys, values;
   bool from_file = false;
+  std::string why_unread;
   std::string filled_by, changed_by;  // nodes; the second where there is another than the first
 };
 

@@ -1,4 +1,5 @@
-// Which terms of a sum of products are packed, and in how much scratch: by sizes alone.
+// Which terms of a sum of products are packed, and in how much scratch: by sizes alone. Which sparse products are the CPU's.
+#include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -10,7 +11,9 @@
 namespace millrace::cuda {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 // Remembers which products were planned, by the length of their inner dimension.
 class Recorder final : public HostServices {
@@ -75,6 +78,22 @@ TEST(ProductSumTest, ScratchIsBounded) {
   EXPECT_THAT(made.depths, ElementsAre(512));
   EXPECT_EQ(made.scratch_bytes, (int64_t{64} << 20) + kLibraryAlignment);
   EXPECT_THAT(Make(16384, 16384, 700, 2).depths, ElementsAre(700)) << "one term is more than that";
+}
+
+absl::Status MakeSparse(DataType type) {
+  HostServices services(/*written_out=*/true);
+  KernelRegistry registry;
+  RegisterCudaKernels(registry, services);
+  OpInstance instance{.name = "node", .op = "SparseTensorDenseMatMul", .outputs = {{type, Shape({3, 5})}}};
+  instance.inputs = {{DataType::kInt64, Shape({2, 2})}, {type, Shape({2})}, {DataType::kInt64, Shape({2})}, {type, Shape({4, 5})}};
+  instance.input_values = {Tensor(), Tensor(), Tensor::Vector<int64_t>({3, 4}), Tensor()};
+  return (*registry.Find(instance.op))(instance).status();
+}
+
+// The kernel adds up halves and bfloat16 as floats, the CPU's, as TensorFlow's, only halves.
+TEST(SparseProductTest, Bfloat16IsLeftToTheCpu) {
+  for (DataType type : {DataType::kFloat, DataType::kHalf}) EXPECT_TRUE(MakeSparse(type).ok()) << MakeSparse(type);
+  EXPECT_THAT(std::string(MakeSparse(DataType::kBfloat16).message()), AllOf(HasSubstr("no CUDA kernel"), HasSubstr("bfloat16")));
 }
 
 }  // namespace

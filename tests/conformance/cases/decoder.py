@@ -35,6 +35,8 @@ def decoding():
             yield Case(f"EditDistance_{np.dtype(dtype).name}_{normalize}", "EditDistance",
                        [a[0], a[1].astype(dtype), a[2], b[0], b[1].astype(dtype), b[2]], {"normalize": normalize})
     none = (np.zeros((0, 2), I64), np.zeros(0, I64), np.array([3, 2], I64))
+    below = [np.zeros((0, 2), np.int64), np.zeros(0, np.int64), np.array([-1, 3], np.int64)]
+    yield Case("EditDistance_negative", "EditDistance", [*below, *b], error="")
     yield Case("EditDistance_empty", "EditDistance", [*none, *b])
     yield Case("EditDistance_both_empty", "EditDistance", [*none, *none])
     deep = (np.array([[0, 0, 0], [0, 1, 0], [1, 0, 0], [1, 0, 1]], I64), np.array([1, 2, 3, 4], I64), np.array([2, 2, 3], I64))

@@ -48,6 +48,9 @@ def sets():
             yield Case(f"Sets_dense_{name}", "DenseToDenseSetOperation", [a.astype(dtype), b.astype(dtype)], attrs)
             yield Case(f"Sets_mixed_{name}", "DenseToSparseSetOperation", [a.astype(dtype), *sparse], attrs)
             yield Case(f"Sets_sparse_{name}", "SparseToSparseSetOperation", [indices, (values + 8).astype(dtype), dims, *sparse], attrs)
+    for operation in ("A-B", "INTERSECTION", "Union"):
+        name = operation.replace("-", "_less_")
+        yield Case(f"Sets_{name}", "DenseToDenseSetOperation", [a.astype(np.int32), b.astype(np.int32)], {"set_operation": operation})
     yield Case("Sets_rank3", "DenseToDenseSetOperation", [Gen((2, 3, 4), np.int32, 0, 6), Gen((2, 3, 5), np.int32, 0, 6, seed=4)], {"set_operation": "intersection"})
     yield Case("Sets_groups", "DenseToDenseSetOperation", [Gen((2, 3), np.int32, 0, 6), Gen((3, 3), np.int32, 0, 6)], {"set_operation": "union"}, error="")
     yield Case("Sets_unknown", "DenseToDenseSetOperation", [Gen((2, 3), np.int32, 0, 6), Gen((2, 3), np.int32, 0, 6)], {"set_operation": "xor"}, error="")
@@ -70,6 +73,8 @@ def counts():
         yield Case(f"SparseBincount_binary_{what}", "SparseBincount", [indices, values, dims, np.int32(5), weights], {"binary_output": True})
     none = np.zeros(0, np.float32)
     yield Case("SparseBincount_vector", "SparseBincount", [indices[:, :1].copy(), values, np.array([4], I64), np.int32(5), none])
+    for label, at in (("below", [1, -1]), ("above", [1, 5]), ("rows", [4, 0])):
+        yield Case(f"SparseBincount_{label}", "SparseBincount", [np.array([[0, 0], at], I64), values[:2], dims, np.int32(5), none], error="is out of bounds")
     yield Case("SparseBincount_empty", "SparseBincount", [np.zeros((0, 2), I64), values[:0], dims, np.int32(5), none])
     yield Case("RaggedBincount_empty", "RaggedBincount", [np.array([0, 0], I64), values[:0], np.int32(5), none])
     yield Case("RaggedBincount_no_bins", "RaggedBincount", [SPLITS, values, np.int32(0), none])

@@ -1,7 +1,7 @@
 """Segment reductions, Unique, Where, ListDiff."""
 import numpy as np
 
-from case_builder import Case, Gen
+from case_builder import Case, Gen, bfloat16
 
 i32, i64, f32, f64, f16 = np.int32, np.int64, np.float32, np.float64, np.float16
 
@@ -85,6 +85,22 @@ def sparse():
                    rtol=1e-5, atol=1e-5)
 
 
+def sparse_of_many():
+    """More rows than numbers of 16 bits count one by one."""
+    for dtype, count in ((f16, 2600), (bfloat16, 600)):
+        text, close = np.dtype(dtype).name, {"rtol": 1e-2 if dtype == bfloat16 else 2e-3}
+        data, zeros, numbers = Gen((count, 3), dtype, .5, 1.5), Gen((count,), i32, 0, 1), Gen((count,), i32, 0, count)
+        for op in ("Sum", "Mean", "SqrtN"):
+            name = f"SparseSegment{op}"
+            yield Case(f"{name}_many_{text}", name, [data, numbers, zeros], **close)
+            yield Case(f"{name}WithNumSegments_many_{text}", f"{name}WithNumSegments", [data, numbers, zeros, i32(2)], **close)
+            yield Case(f"{name}Grad_many_{text}", f"{name}Grad", [data, zeros, numbers, i32(2)], **close)
+            yield Case(f"{name}Grad_of_one_{text}", f"{name}Grad", [Gen((1, 3), dtype, .5, 1.5), zeros, zeros, i32(1)], **close)
+            yield Case(f"{name}GradV2_many_{text}", f"{name}GradV2", [data, zeros, numbers, i32(2)], **close)
+        numbers = np.arange(40, dtype=i32)
+        yield Case(f"SparseSegmentSum_wide_{text}", "SparseSegmentSum", [Gen((40, 1100), dtype), numbers, numbers // 20], atol=0.1, **close)
+
+
 def values():
     for dtype in (f32, f64, i32, i64, f16, np.bool_):
         name = np.dtype(dtype).name
@@ -117,5 +133,5 @@ def values():
 
 
 def cases():
-    for part in (unsorted, sorted_ids, sparse, values):
+    for part in (unsorted, sorted_ids, sparse, sparse_of_many, values):
         yield from part()

@@ -18,6 +18,9 @@ def cases():
                 yield Case(f"MatMul_{name}_{adjoint_a}_{adjoint_b}", "SparseTensorDenseMatMul",
                            [INDICES, (2 * VALUES).astype(dtype), SHAPE, b], {"adjoint_a": adjoint_a, "adjoint_b": adjoint_b},
                            rtol=1e-6, atol=1e-6)
+    long = np.stack([np.zeros(2600, np.int64), np.arange(2600)], 1)
+    yield Case("MatMul_many_float16", "SparseTensorDenseMatMul",
+               [long, Gen((2600,), np.float16, .5, 1.5), np.array([1, 2600], np.int64), Gen((2600, 2), np.float16, .5, 1.5, seed=2)], rtol=2e-3)
     yield Case("MatMul_int32_indices", "SparseTensorDenseMatMul", [INDICES.astype(np.int32), VALUES, SHAPE, Gen((4, 2))], rtol=1e-6)
     yield Case("MatMul_empty", "SparseTensorDenseMatMul", [np.zeros((0, 2), np.int64), np.zeros(0, np.float32), SHAPE, Gen((4, 2))])
     yield Case("MatMul_outside", "SparseTensorDenseMatMul", [np.array([[0, 4]], np.int64), VALUES[:1], SHAPE, Gen((4, 2))], error="out of bounds")
@@ -31,9 +34,16 @@ def cases():
     for op in ("Add", "Mul", "Div"):
         for what, dense in (("same", Gen((3, 4), low=1, high=2)), ("row", Gen((4,), low=1, high=2)), ("column", Gen((3, 1), low=1, high=2))):
             yield Case(f"Cwise{op}_{what}", f"SparseDenseCwise{op}", [INDICES, VALUES, SHAPE, dense], rtol=1e-6)
+    for dtype in (np.float32, np.float16, np.int32):
+        zero = np.array([0, 1, 2, 0], dtype)
+        name = np.dtype(dtype).name
+        yield Case(f"CwiseDiv_by_zero_{name}", "SparseDenseCwiseDiv", [INDICES, VALUES.astype(dtype), SHAPE, zero], error="cannot divide by zero")
+        yield Case(f"CwiseDiv_beside_zero_{name}", "SparseDenseCwiseDiv", [INDICES[[0, 3]], VALUES[:2].astype(dtype), SHAPE, zero])
     yield Case("DenseAdd", "SparseTensorDenseAdd", [INDICES, VALUES, SHAPE, Gen((3, 4))], rtol=1e-6)
     yield Case("DenseAdd_int32", "SparseTensorDenseAdd", [INDICES.astype(np.int32), VALUES, SHAPE.astype(np.int32), Gen((3, 4))], rtol=1e-6)
     yield Case("Softmax", "SparseSoftmax", [INDICES, VALUES, SHAPE], rtol=1e-6)
+    negative = np.array([-1, 4], np.int64)
+    yield Case("Softmax_negative", "SparseSoftmax", [INDICES[:1], VALUES[:1], negative], error="Expected shape dimensions to be non-negative, got -1")
     yield Case("Softmax_rank3", "SparseSoftmax", [np.array([[0, 0, 0], [0, 0, 1], [0, 1, 1], [1, 0, 0]], np.int64), VALUES[:4],
                np.array([2, 2, 2], np.int64)], rtol=1e-6)
     for dtype in (np.float32, np.int64):

@@ -71,6 +71,25 @@ def cases():
         yield Case(f"{op}_empty", op, [*NONE, np.array([0], np.int32)])
         yield Case(f"{op}_axis", op, [A, X[:len(A)], DIMS, np.array([5], np.int32)], error="")
         yield Case(f"{op}_nan", op, [A, np.full(len(A), np.nan, np.float32), DIMS, np.array([-1], np.int32)])
+    nan = np.array([np.nan, 2, 3, np.nan], np.float32)
+    pairs = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], np.int64)
+    for op in ("SparseReduceMax", "SparseReduceMaxSparse"):
+        yield Case(f"{op}_nan_first_and_last", op, [pairs, nan, np.array([2, 2], np.int64), np.array([1], np.int32)])
+    for dtype, count in ((np.float16, 2600), (bfloat16, 600)):
+        indices, sizes = np.stack([np.zeros(count, np.int64), np.arange(count)], 1), np.array([1, count], np.int64)
+        for op in ("SparseReduceSum", "SparseReduceSumSparse"):
+            yield Case(f"{op}_many_{np.dtype(dtype).name}", op, [indices, Gen((count,), dtype, .5, 1.5), sizes, np.array([1], np.int32)], rtol=1e-2)
+    negative = np.array([-1, 4], np.int64)
+    for op in ("SparseReduceSum", "SparseReduceMax", "SparseReduceSumSparse", "SparseReduceMaxSparse"):
+        yield Case(f"{op}_negative", op, [A[:1], X[:1], negative, np.array([1], np.int32)], error="")
+    yield Case("Slice_negative", "SparseSlice", [A[:1], X[:1], negative, np.array([0, 0], np.int64), np.array([2, 2], np.int64)], error="non-negative")
+    yield Case("Concat_negative", "SparseConcat", [L([A[:1], B]), L([X[:1], Y]), L([negative, DIMS])], {"concat_dim": 0}, error="")
+    for label, at in (("below", [1, -1]), ("above", [1, 4]), ("row", [3, 0])):
+        outside = np.array([A[0], at], np.int64)
+        yield Case(f"Split_{label}", "SparseSplit", [np.int64(1), outside, X[:2], DIMS], {"num_split": 2}, error="is out of bounds")
+        for op in ("Maximum", "Minimum"):
+            yield Case(f"{op}_{label}_left", f"SparseSparse{op}", [outside, X[:2], DIMS, B, Y, DIMS], error="is out of bounds")
+            yield Case(f"{op}_{label}_right", f"SparseSparse{op}", [A, X, DIMS, outside, Y[:2], DIMS], error="is out of bounds")
     yield Case("ReduceSum_empty", "SparseReduceSum", [*NONE, np.array([0], np.int32)])
     many = np.stack(np.unravel_index(np.arange(0, 400000, 131), (200, 2000)), 1).astype(np.int64)
     dims = np.array([200, 2000], np.int64)

@@ -75,8 +75,48 @@ def parse_cases():
     yield parse("ParseExampleV2_one_ragged", "ParseExampleV2", strings(example(n=[4, 5])), ragged=[("n", ints, np.int32)])
 
 
+def field(number, content):
+    """A field of a message: its number, that bytes follow, how many, the bytes (fewer than 128)."""
+    return bytes([number << 3 | 2, len(content)]) + content
+
+
+def feature_records(*features):
+    """A record of features n that are these bytes, each with a feature v."""
+    v = field(1, field(1, b"v") + field(2, field(2, field(1, np.array([2.5], np.float32).tobytes()))))
+    return strings([field(1, field(1, field(1, b"n") + field(2, feature)) + v) for feature in features])
+
+
+def odd_record_cases():
+    """Features that no writer of today makes."""
+    ints, floats, none = np.int64, np.float32, np.zeros([0], np.int64)
+    one, two = field(3, field(1, b"\5")), field(3, field(1, b"\6"))
+    float_list = field(2, field(1, np.array([1.5], np.float32).tobytes()))
+    chunks, singles, mixed = field(3, field(1, b"\5") + field(1, b"\6\7")), field(3, b"\x08\5\x08\6"), field(3, b"\x08\5" + field(1, b"\6"))
+    broken, entry = field(3, field(1, b"\xff" * 11)), field(1, field(1, b"n") + field(2, one))
+    for op in ("ParseExample", "ParseExampleV2"):
+        yield parse(f"{op}_first_of_two_lists", op, feature_records(one + two, two + one), [("n", ints)])
+        yield parse(f"{op}_first_chunk", op, feature_records(chunks, singles), [("n", ints)])
+        yield parse(f"{op}_first_of_two_kinds", op, feature_records(float_list + one), dense=[("n", none, [1])],
+                    error="Data types don't match. Data type: float but expected type: int64")
+        yield parse(f"{op}_broken_beside", op, feature_records(one, broken, mixed, b"\x18\5"), dense=[("v", np.zeros([0], floats), [1])])
+        for label, feature in (("broken", broken), ("mixed", mixed)):
+            yield parse(f"{op}_list_{label}", op, feature_records(one, feature), dense=[("n", none, [1])],
+                        error="Name: <unknown>, Key: n, Index: 1.  Can't parse serialized Example.")
+        yield parse(f"{op}_no_list", op, feature_records(one, b"\x18\5"), dense=[("n", none, [1])], error="")
+        yield parse(f"{op}_no_key", op, strings([field(1, field(1, field(2, one)))]), [("n", ints)], error="Could not parse example input")
+        for label, fields in (("message", entry + field(2, b"ab")), ("number", b"\x10\5" + entry)):
+            yield parse(f"{op}_other_{label}", op, strings([field(1, fields)]), [("n", ints)], error="Could not parse example input")
+        yield parse(f"{op}_beside_features", op, strings([field(2, b"ab") + field(1, entry)]), [("n", ints)])
+        yield parse(f"{op}_nothing_required", op, strings([example(), example()]), dense=[("n", none, [0])],
+                    error="Feature: n (data type: int64) is required but could not be found.")
+        yield parse(f"{op}_too_few_names", op, feature_records(one, two), [("n", ints)], names=[b"p"], error="Expected names have the same shape as serialized")
+    for label, feature in (("first_of_two_lists", one + two), ("first_chunk", chunks)):
+        yield parse(f"ParseSingleExample_{label}", "ParseSingleExample", strings(feature_records(feature)[0]), [("n", ints)])
+
+
 def cases():
     yield from parse_cases()
+    yield from odd_record_cases()
     eight = strings([[bytes(range(8 * k, 8 * k + 8)) for k in range(3)]] * 2)
     for t in ("int8", "uint8", "int16", "uint16", "int32", "int64", "float16", "float32", "float64", "complex64"):
         yield Case(f"DecodeRaw_{t}", "DecodeRaw", [eight], {"out_type": np.dtype(t)})

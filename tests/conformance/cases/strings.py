@@ -25,12 +25,29 @@ def cases():
     for dtype in (np.float32, np.int64, np.uint8, np.bool_, np.float16):
         yield Case(f"Fingerprint_{np.dtype(dtype).name}", "Fingerprint", [Gen((5, 3, 2), dtype, 0, 2), method])
     yield Case("Fingerprint_vector", "Fingerprint", [np.arange(4, dtype=i32), method])
+    texts = np.array([["ab", "c"], ["a", "bc"], ["", "a text of more than sixty-four bytes, so that every branch of the hash is taken"]], object)
+    yield Case("Fingerprint_strings", "Fingerprint", [texts[:, 1], method])
+    yield Case("Fingerprint_rows_of_strings", "Fingerprint", [texts, method])
+    yield Case("Fingerprint_no_strings", "Fingerprint", [texts[:0], method])
     yield Case("Fingerprint_empty", "Fingerprint", [x[:0], method])
     yield Case("Fingerprint_empty_rows", "Fingerprint", [x[:, :0], method])
     yield Case("Fingerprint_large", "Fingerprint", [Gen((2000, 100)), method])
     yield Case("Fingerprint_method", "Fingerprint", [x, np.array("md5", object)], error="Unsupported fingerprint method: md5")
     yield Case("Fingerprint_scalar", "Fingerprint", [i32(3), method], error="")
     yield Case("StringFormat", "StringFormat", [L([x])], {"template": "x is %s"})
+    for template in ("none", "%s and %s"):
+        yield Case(f"StringFormat_{len(template)}", "StringFormat", [L([x])], {"template": template},
+                   error="num placeholders in template and num inputs must match: ")
+    for template in ("", "a", "ab", "abc"):
+        numbers = [i32(k) for k in range(len(template) - 1)]
+        yield Case(f"StringFormat_{len(template)}_characters", "StringFormat", [L(numbers)], {"template": template, "placeholder": ""})
+    yield Case("StringFormat_too_few_characters", "StringFormat", [L([x])], {"template": "a", "placeholder": ""},
+               error="num placeholders in template and num inputs must match: 0 vs. 1")
+    for op in ("StringLower", "StringUpper"):
+        yield Case(f"{op}_encoding", op, [np.array(["aB"], object)], {"encoding": "UTF-8"},
+                   error="only utf-8 or '' (no encoding) is supported, received UTF-8")
+    for label, attrs in (("fill", {"fill": "x"}), ("precision", {"precision": 0}), ("scientific", {"scientific": True}), ("shortest", {"shortest": True})):
+        yield Case(f"AsString_bool_{label}", "AsString", [np.array([True])], attrs, error="")
     yield Case("AsString", "AsString", [x])
     words = np.array(["a", "b"], object)
     yield Case("Pack_strings", "Pack", [L([words, words])])

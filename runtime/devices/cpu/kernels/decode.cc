@@ -9,6 +9,7 @@
 #include "cpu/kernels/complex.h"
 #include "cpu/kernels/rare.h"
 #include "cpu/kernels/real_shapes.h"
+#include "cpu/kernels/sparse_shapes.h"
 #include "cpu/kernels/values.h"
 #include "millrace/status.h"
 
@@ -77,9 +78,8 @@ int64_t Distance(const std::vector<T>& a, const std::vector<T>& b) {
 
 template <typename T>
 absl::Status EditDistance(const KernelContext& context) {
-  const ValueReader reader(context);
-  MR_ASSIGN_OR_RETURN(const Ints first, reader.ints(2));
-  MR_ASSIGN_OR_RETURN(const Ints second, reader.ints(5));
+  MR_ASSIGN_OR_RETURN(const Ints first, DenseShape(context, 2));
+  MR_ASSIGN_OR_RETURN(const Ints second, DenseShape(context, 5));
   const int64_t groups = static_cast<int64_t>(first.size()) - 1;
   std::vector<int64_t> dims(groups);
   int64_t elements = 1;

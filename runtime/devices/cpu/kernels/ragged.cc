@@ -9,6 +9,7 @@
 #include "cpu/kernels/random_fill.h"
 #include "cpu/kernels/rare.h"
 #include "cpu/kernels/real_shapes.h"
+#include "cpu/kernels/sparse_shapes.h"
 #include "cpu/kernels/values.h"
 #include "graph/shape_math.h"
 #include "millrace/status.h"
@@ -131,6 +132,11 @@ absl::Status SparseCount(const KernelContext& context) {
   if (indices.rank() != 2 || indices.dim(0) != context.input_type(1).shape.num_elements()) {
     return absl::InvalidArgumentError(absl::StrCat("indices ", indices.ToString(), " and values ", context.input_type(1).ToString(), " differ in number"));
   }
+  MR_ASSIGN_OR_RETURN(const Ints dims, ValueReader(context).ints(2));
+  if (indices.dim(1) != static_cast<int64_t>(dims.size())) {
+    return absl::InvalidArgumentError(absl::StrCat("indices ", indices.ToString(), " and a dense shape of ", dims.size(), " dimensions do not fit each other"));
+  }
+  MR_RETURN_IF_ERROR(CheckInside<int64_t>(context, 0, dims));
   return Count<T>(context, 1, [&](int64_t i) { return vector ? 0 : context.input<int64_t>(0)[i * indices.dim(1)]; });
 }
 

@@ -1,6 +1,7 @@
 // Segment reductions: sorted ids (Segment*, SparseSegment* and their gradients) and unsorted ones.
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "cpu/kernels/complex.h"
 #include "cpu/kernels/indices.h"
@@ -9,6 +10,7 @@
 #include "cpu/kernels/scatter_rows.h"
 #include "cpu/kernels/strided_copy.h"
 #include "cpu/kernels/values.h"
+#include "cpu/kernels/wide_sums.h"
 
 namespace millrace::cpu {
 namespace {
@@ -160,10 +162,10 @@ absl::Status CheckCounts(Reduction reduction, absl::Span<const int64_t> ids) {
   return absl::OkStatus();
 }
 
-template <typename T>
-void CombineRow(Combine combine, const T* from, int64_t width, T* out) {
+template <typename T, typename W>
+void CombineRow(Combine combine, const T* from, int64_t width, W* out) {
   const auto run = [=]<Combine kCombine>() {
-    for (int64_t c = 0; c < width; ++c) out[c] = CombineOne<T, kCombine>(out[c], from[c]);
+    for (int64_t c = 0; c < width; ++c) out[c] = CombineOne<W, kCombine>(out[c], static_cast<W>(from[c]));
   };
   if constexpr (!Eigen::NumTraits<T>::IsComplex) {
     if (combine == Combine::kMax) return run.template operator()<Combine::kMax>();
@@ -172,23 +174,48 @@ void CombineRow(Combine combine, const T* from, int64_t width, T* out) {
   combine == Combine::kMul ? run.template operator()<Combine::kMul>() : run.template operator()<Combine::kAdd>();
 }
 
-// One output row: the reduction of rows [begin, end), in their order.
-template <typename T>
+// The reduction of `count` > 0 rows, of which row(k) is the k-th, in their order.
+template <typename W, typename RowAt>
+void ReduceInto(Reduction reduction, int64_t count, int64_t width, RowAt&& row, W* out) {
+  const auto* first = row(0);
+  for (int64_t c = 0; c < width; ++c) out[c] = static_cast<W>(first[c]);
+  for (int64_t k = 1; k < count; ++k) CombineRow(CombineOf(reduction), row(k), width, out);
+  if (reduction != Reduction::kMean && reduction != Reduction::kSqrtN) return;
+  const W divisor = reduction == Reduction::kMean ? static_cast<W>(count) : static_cast<W>(std::sqrt(static_cast<double>(count)));
+  for (int64_t c = 0; c < width; ++c) out[c] = static_cast<W>(out[c] / divisor);
+}
+
+// Calls reduce(first column, columns, W*) for all columns of a row of T, some at a time where W is another type.
+template <typename W, typename T, typename Reduce>
+void InColumns(int64_t width, T* out, Reduce&& reduce) {
+  if constexpr (std::is_same_v<W, T>) {
+    reduce(int64_t{0}, width, out);
+  } else {
+    constexpr int64_t kAtOnce = 512;
+    W sums[kAtOnce];
+    for (int64_t c = 0; c < width; c += kAtOnce) {
+      const int64_t columns = std::min(kAtOnce, width - c);
+      reduce(c, columns, sums);
+      for (int64_t k = 0; k < columns; ++k) out[c + k] = static_cast<T>(sums[k]);
+    }
+  }
+}
+
+// One output row: the reduction of rows [begin, end), in their order, made in numbers of type W.
+template <typename W, typename T>
 void ReduceRows(Reduction reduction, const T* data, const int64_t* indices, int64_t begin, int64_t end, int64_t width,
                 T* out) {
   if (begin == end) {
     std::fill_n(out, width, static_cast<T>(reduction == Reduction::kProd ? 1 : 0));
     return;
   }
-  const auto row = [&](int64_t r) { return data + (indices == nullptr ? r : indices[r]) * width; };
-  std::copy_n(row(begin), width, out);
-  for (int64_t r = begin + 1; r < end; ++r) CombineRow(CombineOf(reduction), row(r), width, out);
-  if (reduction != Reduction::kMean && reduction != Reduction::kSqrtN) return;
-  const T divisor = reduction == Reduction::kMean ? static_cast<T>(end - begin) : static_cast<T>(std::sqrt(static_cast<double>(end - begin)));
-  for (int64_t c = 0; c < width; ++c) out[c] = static_cast<T>(out[c] / divisor);
+  InColumns<W>(width, out, [&](int64_t column, int64_t columns, W* sums) {
+    const auto row = [&](int64_t k) { return data + (indices == nullptr ? begin + k : indices[begin + k]) * width + column; };
+    ReduceInto(reduction, end - begin, columns, row, sums);
+  });
 }
 
-template <typename T>
+template <typename T, typename W>
 absl::Status RunSorted(const KernelContext& context, const SortedForm& form) {
   const ValueReader reader(context);
   const Shape &data = context.input_type(0).shape, &planned = context.output_type(0).shape;
@@ -208,7 +235,7 @@ absl::Status RunSorted(const KernelContext& context, const SortedForm& form) {
     for (int64_t row = first; row < last; ++row) {
       int64_t end = begin;
       while (end < static_cast<int64_t>(ids.size()) && ids[end] == row) ++end;
-      ReduceRows<T>(form.reduction, context.input<T>(0), form.sparse ? indices.data() : nullptr, begin, end, width,
+      ReduceRows<W>(form.reduction, context.input<T>(0), form.sparse ? indices.data() : nullptr, begin, end, width,
                     context.output<T>(0) + row * width);
       begin = end;
     }
@@ -223,7 +250,9 @@ KernelFactory Sorted(const SortedForm& form) {
     own.parts = PartsIn(instance, form.reduction);
     const auto make = [&](auto tag) -> KernelOr {
       using T = typename decltype(tag)::type;
-      return MakeKernel([own](const KernelContext& context) { return RunSorted<T>(context, own); });
+      return MakeKernel([own](const KernelContext& context) {
+        return own.sparse ? RunSorted<T, WideSum<T>>(context, own) : RunSorted<T, T>(context, own);
+      });
     };
     return form.reduction == Reduction::kProd ? DispatchReduced<true>(instance, form.reduction, make)
                                               : DispatchReduced<false>(instance, form.reduction, make);
@@ -252,7 +281,7 @@ absl::StatusOr<SparseGradInputs> ReadSparseGrad(const KernelContext& context, Re
   return read;
 }
 
-// Row row_of(r) of the output gets grad[ids[r]], scaled by its segment.
+// Row row_of(r) of the output gets grad[ids[r]], scaled by its segment. The output is 0 before.
 template <typename T, typename RowOf>
 void AddSparseGrad(const KernelContext& context, const SparseGradInputs& read, RowOf&& row_of) {
   const int64_t width = RowWidth(context.input_type(0).shape, 1);
@@ -264,12 +293,42 @@ void AddSparseGrad(const KernelContext& context, const SparseGradInputs& read, R
   }
 }
 
+// The same where sums are made in a wider type: row by row of the output.
+template <typename T, typename RowOf>
+void AddSparseGradWide(const KernelContext& context, const SparseGradInputs& read, RowOf&& row_of) {
+  using W = WideSum<T>;
+  const int64_t width = RowWidth(context.input_type(0).shape, 1);
+  std::vector<size_t> order(read.ids.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return read.indices[a] < read.indices[b]; });
+  for (auto begin = order.begin(), end = begin; begin != order.end(); begin = end) {
+    while (end != order.end() && read.indices[*end] == read.indices[*begin]) ++end;
+    InColumns<W>(width, context.output<T>(0) + row_of(*begin) * width, [&](int64_t column, int64_t columns, W* sums) {
+      std::fill_n(sums, columns, W(0));
+      for (auto r = begin; r != end; ++r) {
+        const T* from = context.input<T>(0) + read.ids[*r] * width + column;
+        const W factor = static_cast<W>(read.scale[read.ids[*r]]);
+        for (int64_t c = 0; c < columns; ++c) sums[c] += static_cast<W>(from[c]) * factor;
+      }
+    });
+  }
+}
+
+template <typename T, typename RowOf>
+void SumSparseGrad(const KernelContext& context, const SparseGradInputs& read, RowOf&& row_of) {
+  if constexpr (std::is_same_v<T, WideSum<T>>) {
+    AddSparseGrad<T>(context, read, row_of);
+  } else {
+    AddSparseGradWide<T>(context, read, row_of);
+  }
+}
+
 // Input 3 says how many rows there are.
 template <typename T>
 absl::Status RunSparseGrad(const KernelContext& context, Reduction reduction) {
   MR_ASSIGN_OR_RETURN(const SparseGradInputs read, ReadSparseGrad(context, reduction, context.output_type(0).shape.dim(0)));
   FillZero(context, context.outputs[0], context.output_type(0).size_bytes());
-  AddSparseGrad<T>(context, read, [&](size_t r) { return read.indices[r]; });
+  SumSparseGrad<T>(context, read, [&](size_t r) { return read.indices[r]; });
   return absl::OkStatus();
 }
 
@@ -283,7 +342,7 @@ absl::Status RunSparseRowsGrad(const KernelContext& context, Reduction reduction
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
   const int64_t count = static_cast<int64_t>(rows.size());
   FillZero(context, context.outputs[0], count * RowWidth(context.input_type(0).shape, 1) * static_cast<int64_t>(sizeof(T)));
-  AddSparseGrad<T>(context, read, [&](size_t r) { return std::lower_bound(rows.begin(), rows.end(), read.indices[r]) - rows.begin(); });
+  SumSparseGrad<T>(context, read, [&](size_t r) { return std::lower_bound(rows.begin(), rows.end(), read.indices[r]) - rows.begin(); });
   for (int64_t i = 0; i < count; ++i) {
     if (context.output_type(1).dtype == DataType::kInt64) {
       context.output<int64_t>(1)[i] = rows[i];

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/rare.h"
@@ -124,7 +125,7 @@ absl::Status Operate(const KernelContext& context, const std::string& operation,
 
 template <bool kFirstDense, bool kSecondDense>
 KernelOr MakeOperation(const OpInstance& node) {
-  const std::string operation = node.attrs.GetOr<std::string>("set_operation", "");
+  const std::string operation = absl::AsciiStrToLower(node.attrs.GetOr<std::string>("set_operation", ""));
   const bool validate = node.attrs.GetOr<bool>("validate_indices", true);
   return DispatchInteger(node, node.outputs[1].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
     using T = typename decltype(tag)::type;

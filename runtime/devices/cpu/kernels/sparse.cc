@@ -8,6 +8,7 @@
 #include "cpu/kernels/complex.h"
 #include "cpu/kernels/families.h"
 #include "cpu/kernels/indices.h"
+#include "cpu/kernels/sparse_shapes.h"
 #include "cpu/kernels/values.h"
 #include "graph/shape_math.h"
 #include "millrace/status.h"
@@ -42,19 +43,6 @@ class Places {
   std::vector<int64_t> strides_;
 };
 
-template <typename Index>
-absl::Status CheckInside(const KernelContext& context, absl::Span<const int64_t> dims) {
-  const Shape& shape = context.input_type(0).shape;
-  const Index* indices = context.input<Index>(0);
-  const int64_t rank = shape.dim(1);
-  for (int64_t i = 0; i < shape.dim(0) * rank; ++i) {
-    if (indices[i] >= 0 && indices[i] < dims[i % rank]) continue;
-    return absl::InvalidArgumentError(absl::StrCat("indices", IndexString(shape, i), " = ", indices[i],
-                                                   " is out of bounds: need 0 <= index < ", dims[i % rank]));
-  }
-  return absl::OkStatus();
-}
-
 template <typename T>
 T Conjugated(T value, bool conjugated) {
   if constexpr (Eigen::NumTraits<T>::IsComplex) {
@@ -64,39 +52,61 @@ T Conjugated(T value, bool conjugated) {
   }
 }
 
-// Rows of the result are summed in the order of the indices.
+// Halves are added up as floats; bfloat16, as in TensorFlow, as what they are.
+template <typename T>
+using ProductSum = std::conditional_t<std::is_same_v<T, Eigen::half>, float, T>;
+
+// Columns [begin, end) of the result, rows of which are summed in the order of the indices. sums: as many elements as the result has.
+template <typename T, typename Index>
+void MultiplyColumns(const KernelContext& context, bool adjoint_a, bool adjoint_b, int64_t begin, int64_t end, ProductSum<T>* sums) {
+  using W = ProductSum<T>;
+  const int64_t count = context.input_type(1).shape.num_elements(), width = context.input_type(3).shape.dim(1);
+  const int64_t rows = context.output_type(0).shape.dim(0), columns = context.output_type(0).shape.dim(1);
+  const Index* indices = context.input<Index>(0);
+  const T *values = context.input<T>(1), *b = context.input<T>(3);
+  for (int64_t r = 0; r < rows; ++r) std::fill(sums + r * columns + begin, sums + r * columns + end, W(0));
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t row = indices[2 * i + (adjoint_a ? 1 : 0)], inner = indices[2 * i + (adjoint_a ? 0 : 1)];
+    const auto value = static_cast<W>(Conjugated(values[i], adjoint_a));
+    for (int64_t c = begin; c < end; ++c) {
+      const T factor = b[adjoint_b ? c * width + inner : inner * width + c];
+      sums[row * columns + c] += Product(value, static_cast<W>(Conjugated(factor, adjoint_b)));
+    }
+  }
+}
+
 template <typename T, typename Index>
 absl::Status MultiplyMatrix(const KernelContext& context, bool adjoint_a, bool adjoint_b) {
   MR_ASSIGN_OR_RETURN(const Ints dims, ValueReader(context).ints(2));
-  MR_RETURN_IF_ERROR(CheckInside<Index>(context, dims));
-  const Shape &out_shape = context.output_type(0).shape, &b_shape = context.input_type(3).shape;
-  const int64_t count = context.input_type(1).shape.num_elements(), columns = out_shape.dim(1), width = b_shape.dim(1);
-  const Index* indices = context.input<Index>(0);
-  const T *values = context.input<T>(1), *b = context.input<T>(3);
+  MR_RETURN_IF_ERROR(CheckInside<Index>(context, 0, dims));
+  const Shape& out_shape = context.output_type(0).shape;
+  const int64_t count = context.input_type(1).shape.num_elements(), rows = out_shape.dim(0), columns = out_shape.dim(1);
+  T* out = context.output<T>(0);
   // Columns are shared out, so that no two shards touch one element.
-  ParallelRange(context, columns, std::max<int64_t>(kElementGrain / std::max<int64_t>(count + out_shape.dim(0), 1), 1),
-                [&](int64_t begin, int64_t end) {
-                  T* out = context.output<T>(0);
-                  for (int64_t r = 0; r < out_shape.dim(0); ++r) std::fill(out + r * columns + begin, out + r * columns + end, T(0));
-                  for (int64_t i = 0; i < count; ++i) {
-                    const int64_t row = indices[2 * i + (adjoint_a ? 1 : 0)], inner = indices[2 * i + (adjoint_a ? 0 : 1)];
-                    const T value = Conjugated(values[i], adjoint_a);
-                    for (int64_t c = begin; c < end; ++c) {
-                      const T factor = b[adjoint_b ? c * width + inner : inner * width + c];
-                      out[row * columns + c] += Product(value, Conjugated(factor, adjoint_b));
-                    }
-                  }
-                });
+  ParallelRange(context, columns, std::max<int64_t>(kElementGrain / std::max<int64_t>(count + rows, 1), 1), [&](int64_t begin, int64_t end) {
+    if constexpr (std::is_same_v<T, ProductSum<T>>) {
+      MultiplyColumns<T, Index>(context, adjoint_a, adjoint_b, begin, end, out);
+    } else {
+      auto* sums = static_cast<ProductSum<T>*>(context.scratch);
+      MultiplyColumns<T, Index>(context, adjoint_a, adjoint_b, begin, end, sums);
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t i = r * columns + begin; i < r * columns + end; ++i) out[i] = static_cast<T>(sums[i]);
+      }
+    }
+  });
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeSparseMatMul(const OpInstance& node) {
   const bool adjoint_a = node.attrs.GetOr<bool>("adjoint_a", false), adjoint_b = node.attrs.GetOr<bool>("adjoint_b", false);
+  const int64_t elements = node.outputs[0].shape.num_elements();
   return DispatchNumericOrComplex(node, node.inputs[1].dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
+    using W = ProductSum<T>;
+    const int64_t scratch = std::is_same_v<T, W> ? 0 : elements * static_cast<int64_t>(sizeof(W));
     return DispatchIndex(node, 0, [&](auto index_tag) -> std::unique_ptr<Kernel> {
       using Index = typename decltype(index_tag)::type;
-      return MakeKernel([=](const KernelContext& context) { return MultiplyMatrix<T, Index>(context, adjoint_a, adjoint_b); });
+      return MakeKernel([=](const KernelContext& context) { return MultiplyMatrix<T, Index>(context, adjoint_a, adjoint_b); }, scratch);
     });
   });
 }
@@ -182,7 +192,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeCwise(const OpInstance& node) {
     using T = typename decltype(tag)::type;
     return MakeKernel([=](const KernelContext& context) -> absl::Status {
       MR_ASSIGN_OR_RETURN(const Ints dims, ValueReader(context).ints(2));
-      MR_RETURN_IF_ERROR(CheckInside<int64_t>(context, dims));
+      MR_RETURN_IF_ERROR(CheckInside<int64_t>(context, 0, dims));
       for (int d = 1; d <= dense.rank(); ++d) {
         const int64_t size = dense.dim(dense.rank() - d);
         if (d <= rank && (size == 1 || size == dims[rank - d])) continue;
@@ -192,8 +202,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeCwise(const OpInstance& node) {
       MR_ASSIGN_OR_RETURN(const Places places, Places::Make(context, dense.dims()));
       for (int64_t i = 0; i < count; ++i) {
         const T a = context.input<T>(1)[i], b = context.input<T>(3)[places.At(context.input<int64_t>(0) + i * rank)];
-        if constexpr (kMix == Mix::kDiv && std::is_integral_v<T>) {
-          if (b == 0) return absl::InvalidArgumentError("Integer division by zero");
+        if (kMix == Mix::kDiv && b == T(0)) {
+          return absl::InvalidArgumentError(absl::StrCat("SparseDenseCwiseDiv cannot divide by zero, which the dense tensor has for value ", i));
         }
         context.output<T>(0)[i] = Mixed<kMix>(a, b);
       }
@@ -216,7 +226,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeDenseAdd(const OpInstance& node) {
           return absl::InvalidArgumentError(absl::StrCat("Dimension ", d, " does not equal (no broadcasting is supported): sparse side ", dims[d],
                                                          " vs dense side ", dense.dim(d)));
         }
-        MR_RETURN_IF_ERROR(CheckInside<Index>(context, dense.dims()));
+        MR_RETURN_IF_ERROR(CheckInside<Index>(context, 0, dense.dims()));
         MR_ASSIGN_OR_RETURN(const Places places, Places::Make(context, dense.dims()));
         T* out = context.output<T>(0);
         if (out != context.input<T>(3)) std::copy_n(context.input<T>(3), dense.num_elements(), out);
@@ -234,7 +244,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeSparseSoftmax(const OpInstance& node
   return DispatchFloating(node, node.inputs[1].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
     using T = typename decltype(tag)::type;
     using W = std::conditional_t<std::is_same_v<T, double>, double, float>;
-    return MakeKernel([=](const KernelContext& context) {
+    return MakeKernel([=](const KernelContext& context) -> absl::Status {
+      MR_RETURN_IF_ERROR(DenseShape(context, 2).status());
       const int64_t* indices = context.input<int64_t>(0);
       const T* in = context.input<T>(1);
       T* out = context.output<T>(0);

@@ -9,7 +9,9 @@
 #include "cpu/kernels/convert.h"
 #include "cpu/kernels/rare.h"
 #include "cpu/kernels/real_shapes.h"
+#include "cpu/kernels/sparse_shapes.h"
 #include "cpu/kernels/values.h"
+#include "cpu/kernels/wide_sums.h"
 #include "graph/shape_math.h"
 #include "millrace/status.h"
 
@@ -74,6 +76,10 @@ double Threshold(const KernelContext& context) {
 template <typename T, Join kJoin>
 absl::Status Unite(const KernelContext& context) {
   MR_RETURN_IF_ERROR(ExpectEqualShapes(context, 2, 5));
+  if constexpr (kJoin != Join::kAdd) {
+    MR_ASSIGN_OR_RETURN(const Ints inside, ValueReader(context).ints(2));
+    for (int indices : {0, 3}) MR_RETURN_IF_ERROR(CheckInside<int64_t>(context, indices, inside));
+  }
   const int64_t rank = RankOf(context, 0);
   int64_t rows = 0;
   const auto put = [&](int input, int64_t i, T value) {
@@ -150,7 +156,7 @@ absl::Status Concat(const KernelContext& context, int64_t axis) {
   const int64_t rank = context.output_type(2).shape.dim(0);
   std::vector<Ints> dims(count);
   for (int i = 0; i < count; ++i) {
-    MR_ASSIGN_OR_RETURN(dims[i], ValueReader(context).ints(2 * count + i));
+    MR_ASSIGN_OR_RETURN(dims[i], DenseShape(context, 2 * count + i));
   }
   std::vector<std::pair<int, int64_t>> order;
   std::vector<int64_t> offset(count + 1, 0);
@@ -211,7 +217,7 @@ void CopyBox(const KernelContext& context, int first, const Ints& start, const I
 template <typename T>
 absl::Status Slice(const KernelContext& context) {
   const ValueReader reader(context);
-  MR_ASSIGN_OR_RETURN(const Ints dims, reader.ints(2));
+  MR_ASSIGN_OR_RETURN(const Ints dims, DenseShape(context, 2));
   MR_ASSIGN_OR_RETURN(const Ints start, reader.ints(3));
   MR_ASSIGN_OR_RETURN(Ints size, reader.ints(4));
   for (size_t d = 0; d < dims.size(); ++d) {
@@ -227,9 +233,9 @@ template <typename T>
 absl::Status Split(const KernelContext& context) {
   const ValueReader reader(context);
   MR_ASSIGN_OR_RETURN(const int64_t given, reader.scalar(0));
-  MR_ASSIGN_OR_RETURN(const Ints dims, reader.ints(3));
+  MR_ASSIGN_OR_RETURN(const Ints dims, DenseShape(context, 3));
   MR_ASSIGN_OR_RETURN(const int axis, ResolveAxis(given, static_cast<int>(dims.size())));
-  MR_RETURN_IF_ERROR(DenseElements(dims).status());
+  MR_RETURN_IF_ERROR(CheckInside<int64_t>(context, 1, dims));
   const int parts = static_cast<int>(context.instance->outputs.size()) / 3;
   if (parts > dims[axis]) {
     return absl::InvalidArgumentError(absl::StrCat("Argument num_split ", parts, " must be in the interval [1, ", dims[axis], "]"));
@@ -279,12 +285,17 @@ KernelOr MakeBox(const OpInstance& node) {
   });
 }
 
-template <bool kMax, typename T>
-T Joined(T a, T b) {
+// What entries of type T become one in.
+template <typename T, bool kMax>
+using Total = std::conditional_t<kMax, T, WideSum<T>>;
+
+// Of two that do not compare the later one: TensorFlow's, but for groups of whole SIMD packets, where it drops NaN.
+template <bool kMax, typename W>
+W Joined(W a, W b) {
   if constexpr (kMax) {
-    return std::max(a, b);
+    return a > b ? a : b;
   } else {
-    return static_cast<T>(a + b);
+    return static_cast<W>(a + b);
   }
 }
 
@@ -292,7 +303,7 @@ T Joined(T a, T b) {
 template <typename T, bool kMax>
 absl::Status Reduce(const KernelContext& context) {
   const ValueReader reader(context);
-  MR_ASSIGN_OR_RETURN(const Ints dims, reader.ints(2));
+  MR_ASSIGN_OR_RETURN(const Ints dims, DenseShape(context, 2));
   MR_ASSIGN_OR_RETURN(const Ints axes, reader.ints(3));
   const int64_t rank = static_cast<int64_t>(dims.size()), count = RowsOf(context, 0);
   std::vector<bool> reduced(rank, false);
@@ -307,8 +318,9 @@ absl::Status Reduce(const KernelContext& context) {
     strides[d] = elements;
     elements *= dims[d];
   }
-  T* out = context.output<T>(0);
-  std::fill_n(out, elements, T(0));
+  using W = Total<T, kMax>;
+  W* joined = static_cast<W*>(std::is_same_v<W, T> ? context.outputs[0] : context.scratch);
+  std::fill_n(joined, elements, W(0));
   std::vector<bool> seen(elements, false);
   for (int64_t i = 0; i < count; ++i) {
     int64_t at = 0;
@@ -317,18 +329,24 @@ absl::Status Reduce(const KernelContext& context) {
       if (index < 0 || index >= dims[d]) return absl::InvalidArgumentError(absl::StrCat("index ", index, " is not in [0, ", dims[d], ")"));
       at += index * strides[d];
     }
-    const T value = context.input<T>(1)[i];
-    out[at] = seen[at] ? Joined<kMax>(out[at], value) : value;
+    const auto value = static_cast<W>(context.input<T>(1)[i]);
+    joined[at] = seen[at] ? Joined<kMax>(joined[at], value) : value;
     seen[at] = true;
+  }
+  if constexpr (!std::is_same_v<W, T>) {
+    std::transform(joined, joined + elements, context.output<T>(0), [](W value) { return static_cast<T>(value); });
   }
   return absl::OkStatus();
 }
 
 template <bool kMax>
 KernelOr MakeReduce(const OpInstance& node) {
-  return DispatchNumbers<!kMax>(node, node.inputs[1].dtype, [](auto tag) -> std::unique_ptr<Kernel> {
+  const int64_t elements = node.outputs[0].shape.num_elements();
+  return DispatchNumbers<!kMax>(node, node.inputs[1].dtype, [elements](auto tag) -> std::unique_ptr<Kernel> {
     using T = typename decltype(tag)::type;
-    return MakeKernel([](const KernelContext& context) { return Reduce<T, kMax>(context); });
+    using W = Total<T, kMax>;
+    const int64_t scratch = std::is_same_v<T, W> ? 0 : elements * static_cast<int64_t>(sizeof(W));
+    return MakeKernel([](const KernelContext& context) { return Reduce<T, kMax>(context); }, scratch);
   });
 }
 
@@ -336,7 +354,7 @@ KernelOr MakeReduce(const OpInstance& node) {
 template <typename T, bool kMax>
 absl::Status ReduceToSparse(const KernelContext& context) {
   const ValueReader reader(context);
-  MR_ASSIGN_OR_RETURN(const Ints dims, reader.ints(2));
+  MR_ASSIGN_OR_RETURN(const Ints dims, DenseShape(context, 2));
   MR_ASSIGN_OR_RETURN(const Ints axes, reader.ints(3));
   const auto rank = static_cast<int64_t>(dims.size()), count = RowsOf(context, 0);
   std::vector<bool> reduced(rank, false);
@@ -365,17 +383,15 @@ absl::Status ReduceToSparse(const KernelContext& context) {
   const bool keep = context.instance->attrs.GetOr<bool>("keep_dims", false);
   int64_t rows = 0;
   int64_t* out = context.output<int64_t>(0);
-  for (int64_t k = 0; k < count; ++k) {
-    const T value = context.input<T>(1)[order[k]];
-    if (k > 0 && compare(order[k - 1], order[k], kept) == 0) {
-      T& joined = context.output<T>(1)[rows - 1];
-      joined = Joined<kMax>(joined, value);
-      continue;
+  for (int64_t begin = 0, end; begin < count; begin = end) {
+    auto joined = static_cast<Total<T, kMax>>(context.input<T>(1)[order[begin]]);
+    for (end = begin + 1; end < count && compare(order[begin], order[end], kept) == 0; ++end) {
+      joined = Joined<kMax>(joined, static_cast<Total<T, kMax>>(context.input<T>(1)[order[end]]));
     }
     for (int64_t d = 0; d < rank; ++d) {
-      if (!reduced[d] || keep) *out++ = reduced[d] ? 0 : indices[order[k] * rank + d];
+      if (!reduced[d] || keep) *out++ = reduced[d] ? 0 : indices[order[begin] * rank + d];
     }
-    context.output<T>(1)[rows++] = value;
+    context.output<T>(1)[rows++] = static_cast<T>(joined);
   }
   const int64_t left = context.output_type(2).shape.dim(0);
   int64_t* shape = context.output<int64_t>(2);

@@ -22,6 +22,7 @@ namespace {
 using KernelOr = absl::StatusOr<std::unique_ptr<Kernel>>;
 
 constexpr int64_t kHashGrain = 1024;
+constexpr int kFingerprintBytes = 8;
 
 // TensorFlow's hashes by the op.
 class Bucket {
@@ -185,16 +186,41 @@ KernelOr MakeNGrams(const OpInstance& instance) {
   return instance.outputs[1].dtype == DataType::kInt32 ? MakeNGramSplits<int32_t>(instance) : MakeNGramSplits<int64_t>(instance);
 }
 
+void PutFingerprint(const char* bytes, size_t size, uint8_t* out) {
+  const uint64_t hash = util::Fingerprint64(bytes, size);
+  for (int byte = 0; byte < kFingerprintBytes; ++byte) out[byte] = static_cast<uint8_t>(hash >> (8 * byte));
+}
+
+// Of the only string of each row; of several, of their fingerprints one after the other.
+KernelOr MakeFingerprintOfStrings(const OpInstance& node) {
+  MR_ASSIGN_OR_RETURN(const std::vector<std::string> strings, Strings(node));
+  std::vector<uint8_t> prints(strings.size() * kFingerprintBytes);
+  for (size_t i = 0; i < strings.size(); ++i) PutFingerprint(strings[i].data(), strings[i].size(), prints.data() + i * kFingerprintBytes);
+  const size_t rows = node.outputs[0].shape.dim(0);
+  if (strings.size() != rows) {
+    std::vector<uint8_t> of_rows(rows * kFingerprintBytes);
+    const size_t size = rows == 0 ? 0 : prints.size() / rows;
+    for (size_t row = 0; row < rows; ++row) {
+      PutFingerprint(reinterpret_cast<const char*>(prints.data()) + row * size, size, of_rows.data() + row * kFingerprintBytes);
+    }
+    prints = std::move(of_rows);
+  }
+  return MakeKernel([prints = std::move(prints)](const KernelContext& context) {
+    std::copy(prints.begin(), prints.end(), context.output<uint8_t>(0));
+    return absl::OkStatus();
+  });
+}
+
 // Of the bytes of each row.
 KernelOr MakeFingerprint(const OpInstance& node) {
   const TensorType& data = node.inputs[0];
+  if (data.dtype == DataType::kString) return MakeFingerprintOfStrings(node);
   if (DataTypeSize(data.dtype) == 0) return UnsupportedType(node, data.dtype);
   const int64_t rows = node.outputs[0].shape.dim(0), size = rows == 0 ? 0 : data.size_bytes() / rows;
   return MakeKernel([=](const KernelContext& context) {
     ParallelRange(context, rows, std::max<int64_t>(kElementGrain / std::max<int64_t>(size, 1), 1), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        const uint64_t hash = util::Fingerprint64(context.input<char>(0) + row * size, size);
-        for (int byte = 0; byte < 8; ++byte) context.output<uint8_t>(0)[8 * row + byte] = static_cast<uint8_t>(hash >> (8 * byte));
+        PutFingerprint(context.input<char>(0) + row * size, size, context.output<uint8_t>(0) + row * kFingerprintBytes);
       }
     });
     return absl::OkStatus();

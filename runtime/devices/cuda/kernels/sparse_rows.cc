@@ -38,6 +38,7 @@ KernelOr MakeSparseGrad(DeviceServices& services, const OpInstance& instance) {
 KernelOr MakeSparseProduct(DeviceServices& services, const OpInstance& instance) {
   MR_ASSIGN_OR_RETURN(const Type type, NumericTypeOf(instance, instance.outputs[0].dtype));
   MR_ASSIGN_OR_RETURN(const int bytes, ElementBytes(instance, instance.outputs[0].dtype));
+  if (instance.outputs[0].dtype == DataType::kBfloat16) return Refused(instance, "bfloat16, which the CPU does not add up as floats");
   const Tensor* dims = ValueOf(instance, 2);
   if (dims == nullptr || dims->num_elements() != 2) return Refused(instance, "dimensions that are not known when planning");
   const DataType dtype = instance.inputs[0].dtype;
