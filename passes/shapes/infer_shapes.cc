@@ -4,7 +4,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "graph/of_sides.h"
 #include "graph/parameters.h"
 #include "graph/variable_name.h"
@@ -13,6 +12,7 @@
 #include "passes/shapes/alike_nodes.h"
 #include "passes/shapes/dynamic_shapes.h"
 #include "passes/shapes/effects.h"
+#include "passes/shapes/known_ops.h"
 #include "passes/shapes/needed_feeds.h"
 #include "passes/shapes/parts.h"
 #include "passes/shapes/per_op.h"
@@ -563,6 +563,7 @@ OpInstance MakeInstance(const Graph& graph, NodeId id, uint64_t by_value) {
   };
   for (TensorType& type : instance.outputs) type = type_of(type);
   instance.inputs.reserve(node.inputs.size());
+  if (by_value != 0) instance.input_values.resize(node.inputs.size());
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     instance.inputs.push_back(type_of(graph.type(node.inputs[i])));
     if (!TakenByValue(node, i, by_value)) continue;
@@ -572,24 +573,6 @@ OpInstance MakeInstance(const Graph& graph, NodeId id, uint64_t by_value) {
     instance.input_values[i] = producer.attrs.GetOr<Tensor>("value", Tensor());
   }
   return instance;
-}
-
-absl::Status CheckOpsKnown(const Graph& graph, const OpRegistry& ops) {
-  std::map<std::string, std::pair<int, std::string>> unknown;
-  OpFinder def_of(ops);
-  for (int32_t i = 0; i < graph.num_ids(); ++i) {
-    const Node& node = graph.node(NodeId{i});
-    if (node.removed || def_of(node.op) != nullptr) continue;
-    auto [it, inserted] = unknown.emplace(node.op, std::make_pair(0, node.name));
-    ++it->second.first;
-  }
-  if (unknown.empty()) return absl::OkStatus();
-  std::string text = absl::StrJoin(unknown, ", ", [](std::string* out, const auto& entry) {
-    absl::StrAppend(out, entry.first, " (", entry.second.first, "x, first at '", entry.second.second, "')");
-  });
-  return absl::UnimplementedError(
-      absl::StrCat("the graph uses ops that are not supported: ", text, "; `millrace inspect --ops` lists those that are. What such a node "
-                   "makes can be fed in its place, as arrays '", unknown.begin()->second.second, ":0' and so on"));
 }
 
 }  // namespace millrace

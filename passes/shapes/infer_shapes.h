@@ -86,9 +86,6 @@ inline bool TakenByValue(const Node& node, size_t input, uint64_t by_value) { re
 // The description of a node for cost rules and kernels; values only of inputs taken by value.
 OpInstance MakeInstance(const Graph& graph, NodeId id, uint64_t by_value);
 
-// InvalidArgument/Unimplemented with every op of the graph that `ops` does not know, and how often each occurs.
-absl::Status CheckOpsKnown(const Graph& graph, const OpRegistry& ops);
-
 }  // namespace millrace
 
 #endif  // MILLRACE_PASSES_SHAPES_INFER_SHAPES_H_

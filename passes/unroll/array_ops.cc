@@ -103,7 +103,7 @@ absl::StatusOr<Value> ArrayStore::Read(const NodeCall& call, const Array& array,
     const Value& forward = arrays_[array.gradient_of].items.at(index);
     if (!forward.missing()) {
       MR_ASSIGN_OR_RETURN(const OutputRef ref, TensorOf(out_, call, forward));
-      if (const auto type = out_.Type(ref); type.has_value()) shape = type->shape;
+      if (const auto type = out_.Type(ref); type.has_value()) return MissingItem(out_, call, type->dtype, type->shape);
     }
   }
   return MissingItem(out_, call, array.dtype, shape);
@@ -137,6 +137,14 @@ absl::StatusOr<std::vector<Value>> ArrayStore::RunRead(const NodeCall& call, Arr
   }
   const Shape asked = call.node.attrs.GetOr<Shape>("element_shape", Shape::UnknownRank());
   if (!shape.fully_known()) shape = asked;
+  if (op == "TensorArrayGatherV3" && array.dtype == DataType::kVariant) {
+    ListValue list;
+    list.dtype = array.dtype;
+    list.element_shape = shape;
+    for (Value& item : items) list.items.PushBack(std::move(item));
+    list.ragged_batch = HoldsRaggedRows(list.items);
+    return std::vector<Value>{ListOf(std::move(list))};
+  }
   if (op == "TensorArrayGatherV3") {
     MR_ASSIGN_OR_RETURN(const OutputRef stacked, PackItems(out_, call, std::move(items), array.dtype, shape));
     return std::vector<Value>{Value::Of(stacked)};
@@ -182,7 +190,7 @@ absl::Status ArrayStore::Write(const NodeCall& call, Array& array, int64_t index
 }
 
 absl::Status ArrayStore::CheckWritten(const NodeCall& call, const Array& array, const Value& value) const {
-  const bool tensor = value.kind == Value::Kind::kTensor || value.kind == Value::Kind::kRow;
+  const bool tensor = (value.kind == Value::Kind::kTensor || value.kind == Value::Kind::kRow) && array.dtype != DataType::kVariant;
   const std::optional<TensorType> type = tensor ? out_.Type(value.ref) : std::nullopt;
   const DataType dtype = type ? type->dtype : call.node.attrs.GetOr<DataType>("T", array.dtype);
   if (dtype == array.dtype || array.dtype == DataType::kInvalid) return absl::OkStatus();
@@ -203,6 +211,16 @@ absl::Status ArrayStore::CheckRows(const NodeCall& call, const Array& array, Out
   return !there || count == *there ? absl::OkStatus() : CallError(call, absl::StrCat(count, " indices for ", *there, " rows"));
 }
 
+// Variants, such as ragged rows.
+absl::Status ArrayStore::ScatterList(const NodeCall& call, Array& array, const ListValue& list, const Guard& branch) {
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> indices, KnownNumbers(out_, call, 1, "indices"));
+  MR_RETURN_IF_ERROR(CheckWritten(call, array, call.inputs[2]));
+  const auto count = static_cast<int64_t>(indices.size());
+  if (count != list.items.size()) return CallError(call, absl::StrCat(count, " indices for ", list.items.size(), " rows"));
+  for (int64_t i = 0; i < count; ++i) MR_RETURN_IF_ERROR(Write(call, array, indices[i], list.items.at(i), branch));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Value> ArrayStore::RunWrite(const NodeCall& call, Array& array) {
   const std::string& op = call.node.op;
   const Guard branch = BranchOf(call, array);
@@ -214,6 +232,10 @@ absl::StatusOr<Value> ArrayStore::RunWrite(const NodeCall& call, Array& array) {
     return Flow();
   }
   const bool splits = op == "TensorArraySplitV3";
+  if (!splits && call.inputs[2].kind == Value::Kind::kList) {
+    MR_RETURN_IF_ERROR(ScatterList(call, array, *call.inputs[2].list, branch));
+    return Flow();
+  }
   MR_ASSIGN_OR_RETURN(const OutputRef rows, TensorOf(out_, call, call.inputs[splits ? 1 : 2]));
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> numbers,
                       KnownNumbers(out_, call, splits ? 2 : 1, splits ? "lengths of the items" : "indices"));

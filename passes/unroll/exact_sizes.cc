@@ -1,6 +1,7 @@
 #include "passes/unroll/exact_sizes.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -180,6 +181,26 @@ absl::Status AskIfWrong(StraightGraph& out, Guards& guards, const NodeCall& call
 
 bool StopsAsking(StraightGraph& out, const absl::Status& failure) {
   return out.questions().stopped() || (NeededFeeds(failure).empty() && out.questions().StopIfGuessing());
+}
+
+absl::StatusOr<OutputRef> ShuffleNumbersInstead(StraightGraph& out, Node& node) {
+  if (node.op != "RandomShuffle" || node.inputs.size() != 1) return OutputRef();
+  const OutputRef strings = node.inputs[0];
+  const std::optional<TensorType> type = out.Type(strings);
+  if (!type || type->dtype != DataType::kString || type->shape.rank() < 1) return OutputRef();
+  std::vector<int64_t> numbers(type->shape.dim(0));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  MR_ASSIGN_OR_RETURN(node.inputs[0], out.Constant(Tensor::Vector<int64_t>(absl::MakeConstSpan(numbers))));
+  node.attrs.Set("T", DataType::kInt64);
+  return strings;
+}
+
+absl::StatusOr<OutputRef> StringsByNumbers(StraightGraph& out, const NodeCall& call, OutputRef strings, OutputRef numbers) {
+  StraightGraph::Origin origin = call.origin;
+  origin.name = absl::StrCat(origin.name, "/shuffled");
+  MR_ASSIGN_OR_RETURN(const OutputRef axis, out.Constant(Tensor::Scalar<int32_t>(0)));
+  return out.Op(origin, "GatherV2", {strings, numbers, axis},
+                {{"Tparams", DataType::kString}, {"Tindices", DataType::kInt64}, {"Taxis", DataType::kInt32}, {"batch_dims", int64_t{0}}});
 }
 
 absl::StatusOr<NodeId> AddWithKnownSizes(StraightGraph& out, Guards& guards, const NodeCall& call, Node node) {

@@ -4,6 +4,7 @@
 //   n = Sum(Cast(x > 0))   Fill([n], 0)        n is asked for, and a constant where Fill takes it
 //   rows = Where(x > 0)    Gather(y, rows)     the shape of rows is asked for; Gather takes Reshape(rows, [3, 1])
 //   word = Gather(words, n)  StringLength(word)  n is asked for, and the word made of the answer: strings must be known
+//   mixed = RandomShuffle(words)                becomes Gather(words, RandomShuffle([0, 1, 2])), which is such a word
 //
 // The two sides of a conditional may differ in size, and what a side that is not taken makes of sizes, forward or in gradients,
 // may be impossible or was never written. So before a Merge of sides of no one type, or of strings, and before any question in a branch, it is
@@ -47,6 +48,11 @@ absl::Status AskIfWrong(StraightGraph& out, Guards& guards, const NodeCall& call
 
 // Whether what planning failed for may follow from a guess, so that the questions before it are asked first.
 bool StopsAsking(StraightGraph& out, const absl::Status& failure);
+
+// Makes a shuffle of strings one of the numbers of their rows, and returns the strings; invalid, and nothing done, for other nodes.
+absl::StatusOr<OutputRef> ShuffleNumbersInstead(StraightGraph& out, Node& node);
+// The strings by these numbers.
+absl::StatusOr<OutputRef> StringsByNumbers(StraightGraph& out, const NodeCall& call, OutputRef strings, OutputRef numbers);
 
 // Adds the node as StraightGraph does. Values that its shape rule asked for in vain are constants, and it waits for what
 // made them.

@@ -239,7 +239,7 @@ absl::StatusOr<OutputRef> PackItems(StraightGraph& out, const NodeCall& call, st
     MR_ASSIGN_OR_RETURN(const OutputRef row, TensorOf(out, call, item));
     rows.push_back(row);
   }
-  return out.Pack(call.origin, rows);
+  return out.Pack(call.origin, rows, dtype);
 }
 
 absl::StatusOr<std::pair<OutputRef, Tensor>> ConcatItems(StraightGraph& out, const NodeCall& call,

@@ -11,6 +11,14 @@
 namespace millrace {
 namespace {
 
+// Of an item that is a tensor; nullopt where it is none, or its type is not known. A row has the type of all others; it need not be made.
+std::optional<TensorType> TypeOfItem(const StraightGraph& out, const Value& item) {
+  if (item.kind != Value::Kind::kTensor && item.kind != Value::Kind::kRow) return std::nullopt;
+  std::optional<TensorType> type = out.Type(item.ref);
+  if (type && item.kind == Value::Kind::kRow) type->shape = Shape(type->shape.dims().subspan(1));
+  return type;
+}
+
 class ListCall {
  public:
   ListCall(StraightGraph& out, const NodeCall& call) : out_(out), call_(call), op_(call.node.op) {}
@@ -186,13 +194,31 @@ class ListCall {
   }
 
   absl::StatusOr<std::vector<Value>> GetItem() {
-    const Value& index_value = call_.inputs[1];
-    MR_ASSIGN_OR_RETURN(const OutputRef index_ref, TensorOf(out_, call_, index_value));
-    if (out_.Known(index_ref) == nullptr && list_.items.size() > 0) return GetItemWhenRunning(index_ref);
+    MR_ASSIGN_OR_RETURN(const OutputRef index_ref, TensorOf(out_, call_, call_.inputs[1]));
+    if (out_.Known(index_ref) == nullptr && list_.items.size() > 0) {
+      MR_ASSIGN_OR_RETURN(const bool alike, ItemsAreAlike());
+      if (alike) return GetItemWhenRunning(index_ref);
+    }
     MR_ASSIGN_OR_RETURN(const int64_t index, NumberAt(1, "the index"));
     MR_RETURN_IF_ERROR(CheckIndex(index));
     MR_ASSIGN_OR_RETURN(Value item, Item(index, 2));
     return std::vector<Value>{std::move(item)};
+  }
+
+  // Whether all items that were set are tensors, of one type as far as types are known: only then they make one tensor.
+  absl::StatusOr<bool> ItemsAreAlike() {
+    MR_ASSIGN_OR_RETURN(const std::vector<Value> items, AllItems(out_, call_, list_.items));
+    std::optional<TensorType> first;
+    return std::all_of(items.begin(), items.end(), [&](const Value& item) { return item.missing() || IsTensorOf(item, first); });
+  }
+
+  // Of an item that is one of two, both sides: it is not made one for this. `first`: the first type that is known.
+  bool IsTensorOf(const Value& item, std::optional<TensorType>& first) const {
+    if (item.kind == Value::Kind::kEither) return IsTensorOf(item.either->other, first) && IsTensorOf(item.either->taken, first);
+    if (item.kind != Value::Kind::kTensor && item.kind != Value::Kind::kRow) return false;
+    const std::optional<TensorType> type = TypeOfItem(out_, item);
+    if (!first) first = type;
+    return !type || *type == *first;
   }
 
   absl::StatusOr<std::vector<Value>> GetItemWhenRunning(OutputRef index) {
@@ -249,6 +275,7 @@ class ListCall {
       ListValue rows = list_;
       rows.items = Items();
       for (Value& item : items) rows.items.PushBack(std::move(item));
+      rows.ragged_batch = rows.ragged_batch || HoldsRaggedRows(rows.items);
       return std::vector<Value>{ListOf(std::move(rows))};
     }
     const Shape shape = Merged(ShapeAt(gathers ? 2 : 1), list_.element_shape);
@@ -328,14 +355,12 @@ absl::StatusOr<Value> ZerosLikeItem(StraightGraph& out, const NodeCall& call, Da
     return EitherOf(item.either->predicate, std::move(other), std::move(taken));
   }
   if (item.kind == Value::Kind::kTensor || item.kind == Value::Kind::kRow) {
-    // A row has the type of all others; it need not be made.
-    std::optional<TensorType> type = out.Type(item.ref);
+    const std::optional<TensorType> type = TypeOfItem(out, item);
     if (!type) {
       MR_ASSIGN_OR_RETURN(const OutputRef ref, TensorOf(out, call, item));
       MR_ASSIGN_OR_RETURN(const OutputRef zero, out.Op(call.origin, "ZerosLike", {ref}, {{"T", dtype}}));
       return Value::Of(zero);
     }
-    if (item.kind == Value::Kind::kRow) type->shape = Shape(type->shape.dims().subspan(1));
     MR_ASSIGN_OR_RETURN(const OutputRef zero, out.Zeros(*type));
     return Value::Of(zero);
   }
@@ -406,11 +431,13 @@ absl::StatusOr<std::vector<Value>> RunOnLists(StraightGraph& out, const NodeCall
   }
   const bool all = std::all_of(call.inputs.begin(), call.inputs.end(),
                                [](const Value& input) { return input.kind == Value::Kind::kList; });
-  if (all && op == "Shape" && IsSparseBatch(*call.inputs[0].list)) {
-    const auto rows = static_cast<int32_t>(call.inputs[0].list->items.size());
+  if (all && op == "Shape" && (call.inputs[0].list->ragged_batch || IsSparseBatch(*call.inputs[0].list))) {
+    std::vector<int64_t> dims = {call.inputs[0].list->items.size()};
+    if (!call.inputs[0].list->ragged_batch) dims.push_back(3);
+    const std::vector<int32_t> small(dims.begin(), dims.end());
     const bool wide = call.node.attrs.GetOr<DataType>("out_type", DataType::kInt32) == DataType::kInt64;
-    const Tensor sizes = wide ? Tensor::Vector<int64_t>({rows, 3}) : Tensor::Vector<int32_t>({rows, 3});
-    MR_ASSIGN_OR_RETURN(const OutputRef shape, out.Constant(sizes));
+    MR_ASSIGN_OR_RETURN(const OutputRef shape, out.Constant(wide ? Tensor::Vector<int64_t>(absl::MakeConstSpan(dims))
+                                                                 : Tensor::Vector<int32_t>(absl::MakeConstSpan(small))));
     return std::vector<Value>{Value::Of(shape)};
   }
   const bool adds = op == "AddN" || op == "AddV2" || op == "Add" || IsListOp(call.node);

@@ -70,6 +70,8 @@ bool IsArrayOp(const Node& node);
 // Ragged tensors as variants, each row an item of a list, which is how loops over rows take them (ragged_variants.cc).
 bool IsRaggedVariantOp(const Node& node);
 absl::StatusOr<std::vector<Value>> RunRaggedVariantOp(StraightGraph& out, const NodeCall& call);
+// Whether the items are rows that are ragged themselves, as far as the first one tells.
+bool HoldsRaggedRows(const Items& items);
 
 // Sparse tensors as variants, each a list of indices, values and shape (sparse_variants.cc).
 bool IsSparseVariantOp(const Node& node);
@@ -116,6 +118,7 @@ class ArrayStore {
                                        const Guard& branches);
   absl::StatusOr<std::vector<Value>> RunGradient(const NodeCall& call);
   absl::StatusOr<std::vector<Value>> RunRead(const NodeCall& call, Array& array);
+  absl::Status ScatterList(const NodeCall& call, Array& array, const ListValue& list, const Guard& branch);
   absl::StatusOr<Value> RunWrite(const NodeCall& call, Array& array);
   absl::Status CheckWritten(const NodeCall& call, const Array& array, const Value& value) const;
   absl::Status CheckRows(const NodeCall& call, const Array& array, OutputRef rows, absl::Span<const int64_t> numbers) const;

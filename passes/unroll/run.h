@@ -25,12 +25,13 @@ struct NodeState {
 struct Run {
   const Body* body = nullptr;
   const std::vector<Value>* arguments = nullptr;
-  std::string prefix;         // of names, with turns
-  std::string suffix;         // also, of the frames that it is in
-  std::string stream_prefix;  // of names, without turns
-  std::string device;         // of nodes that ask for none
-  NodeId enter;               // what its first nodes wait for
-  NodeId effects;             // what its frames have done so far, invalid for nothing
+  std::string prefix;           // of names, with turns
+  std::string suffix;           // also, of the frames that it is in
+  std::string constant_prefix;  // of names, without turns
+  std::string stream_prefix;    // of random ops' streams: loops and functions, behind ':', which no node's name holds
+  std::string device;           // of nodes that ask for none
+  NodeId enter;                 // what its first nodes wait for
+  NodeId effects;               // what its frames have done so far, invalid for nothing
   bool top = false;
   const NeededNodes* needed = nullptr;  // of the body; nullptr: all
   std::vector<NodeState> nodes;

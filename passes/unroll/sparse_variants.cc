@@ -64,7 +64,8 @@ absl::StatusOr<std::vector<Value>> RowsToVariants(StraightGraph& out, const Node
 }
 
 bool IsSparse(const Value& value) {
-  return value.kind == Value::Kind::kList && value.list->items.size() == kParts && value.list->items.at(0).kind != Value::Kind::kList;
+  if (value.kind != Value::Kind::kList || value.list->ragged) return false;
+  return value.list->items.size() == kParts && value.list->items.at(0).kind != Value::Kind::kList;
 }
 
 // Indices of row `r` with that number before them.

@@ -212,9 +212,10 @@ absl::StatusOr<OutputRef> StraightGraph::Rows(const Origin& origin, OutputRef te
   return Slice(origin, tensor, begin, end, false);
 }
 
-absl::StatusOr<OutputRef> StraightGraph::Pack(const Origin& origin, const std::vector<OutputRef>& rows) {
+absl::StatusOr<OutputRef> StraightGraph::Pack(const Origin& origin, const std::vector<OutputRef>& rows, DataType dtype) {
+  const std::optional<TensorType> type = Type(rows[0]);
   return Op(origin, "Pack", rows,
-            {{"T", TypeOr(Type(rows[0]))}, {"N", static_cast<int64_t>(rows.size())}, {"axis", int64_t{0}}});
+            {{"T", type ? type->dtype : dtype}, {"N", static_cast<int64_t>(rows.size())}, {"axis", int64_t{0}}});
 }
 
 }  // namespace millrace

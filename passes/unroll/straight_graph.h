@@ -71,7 +71,8 @@ class StraightGraph {
   absl::StatusOr<OutputRef> Row(OutputRef tensor, int64_t index);
   // Rows [begin, end).
   absl::StatusOr<OutputRef> Rows(const Origin& origin, OutputRef tensor, int64_t begin, int64_t end);
-  absl::StatusOr<OutputRef> Pack(const Origin& origin, const std::vector<OutputRef>& rows);
+  // `dtype`: of rows whose types are not known.
+  absl::StatusOr<OutputRef> Pack(const Origin& origin, const std::vector<OutputRef>& rows, DataType dtype);
   absl::StatusOr<OutputRef> Op(const Origin& origin, const char* op, std::vector<OutputRef> inputs, AttrMap attrs);
 
  private:

@@ -161,7 +161,8 @@ absl::Status Unroller::RunWhile(Run& run, NodeId id, const NodeCall& call, const
   }
   Run turn;
   turn.device = call.origin.device;
-  const std::string streams = absl::StrCat(run.stream_prefix, call.node.name, "/");
+  const std::string constants = absl::StrCat(run.constant_prefix, call.node.name, "/");
+  const std::string streams = absl::StrCat(run.stream_prefix, call.node.name);
   if (run.enter.valid() || !controls.empty()) {
     std::vector<NodeId> waits = controls;
     AddOnce(run.enter, waits);
@@ -175,7 +176,8 @@ absl::Status Unroller::RunWhile(Run& run, NodeId id, const NodeCall& call, const
     turn.body = condition;
     turn.needed = needed == nullptr ? nullptr : needed->condition.get();
     turn.prefix = absl::StrCat(name, "/cond/");
-    turn.stream_prefix = absl::StrCat(streams, "cond/");
+    turn.constant_prefix = absl::StrCat(constants, "cond/");
+    turn.stream_prefix = absl::StrCat(streams, ":cond:");
     MR_ASSIGN_OR_RETURN(std::vector<Value> goes_on, RunFunction(turn));
     MR_RETURN_IF_ERROR(EndTurn(turn, absl::StrCat(name, "/cond"), goes_on));
     MR_ASSIGN_OR_RETURN(const bool holds, Holds(call.node, name, goes_on[0]));
@@ -183,7 +185,8 @@ absl::Status Unroller::RunWhile(Run& run, NodeId id, const NodeCall& call, const
     turn.body = body;
     turn.needed = needed == nullptr ? nullptr : needed->body.get();
     turn.prefix = absl::StrCat(name, "/");
-    turn.stream_prefix = streams;
+    turn.constant_prefix = constants;
+    turn.stream_prefix = absl::StrCat(streams, ":body:");
     MR_ASSIGN_OR_RETURN(std::vector<Value> next, RunFunction(turn));
     MR_RETURN_IF_ERROR(CheckTurn(out_, call, values, next));
     values = std::move(next);

@@ -261,6 +261,10 @@ absl::Status Unroller::Copy(Run& run, NodeId id, const NodeCall& call, const std
     copy.inputs.push_back(ref);
   }
   copy.control_inputs.assign(controls.begin(), controls.end());
+  OutputRef strings;
+  if (exact_sizes_) {
+    MR_ASSIGN_OR_RETURN(strings, ShuffleNumbersInstead(out_, copy));
+  }
   MR_RETURN_IF_ERROR(DrawInOrder(run, node, copy));
   const bool draws = copy.attrs.Has(kStreamAttr);
   const std::string stream = draws ? copy.attrs.GetOr<std::string>(kStreamAttr, "") : "";
@@ -282,6 +286,9 @@ absl::Status Unroller::Copy(Run& run, NodeId id, const NodeCall& call, const std
     return absl::OkStatus();
   }
   for (int32_t o = 0; o < run.body->outputs[id.value]; ++o) state.values.push_back(Value::Of(out_.Current({made, o})));
+  if (strings.node.valid() && !state.values.empty()) {
+    MR_ASSIGN_OR_RETURN(state.values[0].ref, StringsByNumbers(out_, call, strings, state.values[0].ref));
+  }
   return exact_sizes_ ? SettleShapes(out_, guards_, call, made, absl::MakeSpan(state.values)) : absl::OkStatus();
 }
 
@@ -292,7 +299,7 @@ absl::Status Unroller::CopyConstant(Run& run, NodeId id, const std::vector<NodeI
   OutputRef& made = constants_[{run.body, id.value}];
   if (guarded || !made.node.valid()) {
     Node copy = node;
-    copy.name = guarded ? NameOf(run, node) : absl::StrCat(run.stream_prefix, node.name);
+    copy.name = guarded ? NameOf(run, node) : absl::StrCat(run.constant_prefix, node.name);
     copy.control_inputs.clear();
     if (guarded) copy.control_inputs.assign(controls.begin(), controls.end());
     MR_ASSIGN_OR_RETURN(const NodeId added, out_.Add(std::move(copy)));

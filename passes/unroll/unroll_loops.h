@@ -15,7 +15,7 @@
 //   Switch, Merge    where the predicate is known, the other side is not made; the rest is left to lower_switches. With
 //                    choose_branches that is done to graphs without loops, too
 //   random numbers   of one node go on with one stream from turn to turn, as in TensorFlow: the copies share it (kStreamAttr)
-//                    and draw in order
+//                    and draw in order; it is called loop:body:node or loop:cond:node, as no node is
 //
 // What is known only when running is a question (unroll/questions.h): it has been answered by a run before, or the loop is
 // refused, or the graph becomes one that asks it.

@@ -99,11 +99,13 @@ class Items {
   std::vector<std::shared_ptr<Block>> blocks_;  // nullptr, there and in blocks: all missing
 };
 
-// A TensorList.
+// A TensorList, or variants (ragged_variants.cc, sparse_variants.cc).
 class ListValue {
  public:
   DataType dtype = DataType::kInvalid;
   Shape element_shape = Shape::UnknownRank();
+  bool ragged = false;        // rows of a ragged tensor
+  bool ragged_batch = false;  // no TensorList but a tensor of ragged ones as variants
   Items items;
   Guard guard;  // of the Switches that the list went through whose ways are known only when running
 };

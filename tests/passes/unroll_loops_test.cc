@@ -4,10 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "graph/text.h"
 #include "graph/verify.h"
+#include "millrace/stream_name.h"
 #include "passes/shapes/needed_feeds.h"
 #include "runtime/op_evaluator.h"
 #include "testlib/golden.h"
@@ -105,10 +109,44 @@ TEST(UnrollLoops, AnIndexKnownOnlyWhenRunningIsAGather) {
   EXPECT_EQ(gather.inputs[0].node, graph.Find("x"));
 }
 
+TEST(UnrollLoops, ItemsWhoseSizesAreNotKnownMayBeGathered) {
+  Graph graph;
+  ASSERT_TRUE(UnrollWith("found = Where(x) {T=float}\nempty = EmptyTensorList(shape, five) {element_dtype=int64}\n"
+                         "first = TensorListPushBack(empty, found) {element_dtype=int64}\nboth = TensorListPushBack(first, found) {element_dtype=int64}\n"
+                         "y = TensorListGetItem(both, i, shape) {element_dtype=int64}\nz = Neg(y) {T=int64}\n", &graph).ok());
+  const Node& gather = graph.node(graph.node(graph.Find("z")).inputs[0].node);
+  EXPECT_EQ(gather.op, "GatherV2");
+  const Node& pack = graph.node(gather.inputs[0].node);
+  EXPECT_EQ(pack.op, "Pack");
+  EXPECT_EQ(pack.attrs.GetOr<DataType>("T", DataType::kInvalid), DataType::kInt64);
+}
+
+// Asked for before anything that would tell the one of two lists from the other.
+TEST(UnrollLoops, AnIndexIntoItemsOfSeveralKindsIsTheFirstQuestion) {
+  const absl::StatusOr<Graph> parsed = ParseGraphText(
+      "v = VarHandleOp() {dtype=int32, shape=shape[], shared_name=\"v\"}\ni = ReadVariableOp(v) {dtype=int32}\n"
+      "zero = Const() {dtype=int32, value=int32[]{0}}\np = Greater(i, zero) {T=int32}\n"
+      "shape = Const() {dtype=int32, value=int32[0]{}}\nthree = Const() {dtype=int32, value=int32[]{3}}\n"
+      "short = EmptyTensorList(shape, three) {element_dtype=float}\nlong = TensorListReserve(shape, three) {element_dtype=float}\n"
+      "short_side = Switch(short, p) {T=variant}\nlong_side = Switch(long, p) {T=variant}\n"
+      "either = Merge(short_side, long_side:1) {T=variant, N=2}\n"
+      "empty = EmptyTensorList(shape, three) {element_dtype=variant}\nlists = TensorListPushBack(empty, either) {element_dtype=variant}\n"
+      "one = TensorListGetItem(lists, i, shape) {element_dtype=variant}\nlength = TensorListLength(one)\n");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  Graph graph = parsed->Clone();
+  EvaluatingOracle oracle;
+  const absl::Status refused = UnrollLoops(graph, OpRegistry::Builtin(), oracle, {}).status();
+  EXPECT_TRUE(NeedsAnswer(refused));
+  EXPECT_TRUE(absl::StrContains(refused.message(), "node 'one' (TensorListGetItem): the index depends on")) << refused;
+}
+
 TEST(UnrollLoops, ErrorsNameTheNodeAndWhatIsWrong) {
   const std::pair<const char*, const char*> cases[] = {
       {"y = TensorListGetItem(list, five, shape) {element_dtype=float}\n",
        "node 'y' (TensorListGetItem): index 5 is not in a list of 3"},
+      {"n = Const() {dtype=int64, value=int64[2]{1, 2}}\nunequal = TensorListSplit(x, shape, n) {element_dtype=float}\n"
+       "y = TensorListGetItem(unequal, i, shape) {element_dtype=float}\n",
+       "node 'y' (TensorListGetItem): the index depends on what is known only when running"},
       {"y = TensorListSetItem(list, i, x) {element_dtype=float}\n", "the index depends on what is known only when running"},
       {"e = EmptyTensorList(shape, five) {element_dtype=float}\ny = TensorListPopBack(e, shape) {element_dtype=float}\n",
        "node 'y' (TensorListPopBack): takes the last item of a list that has none"},
@@ -223,6 +261,38 @@ TEST(UnrollLoops, TurnsThatAreAskedForAreNotSearchedOneByOne) {
   EXPECT_TRUE(NeedsAnswer(refused));
   EXPECT_TRUE(absl::StrContains(refused.message(), "variable 'v'")) << refused;
   EXPECT_EQ(NeededFeeds(unroll(kOfAFeed, {.ask = true, .guesses = kTurns}).status()), std::vector<std::string>{"f:0"});
+}
+
+// Names of scopes that look like those of loops and their conditions.
+TEST(UnrollLoops, EveryRandomOpHasAStreamOfItsOwnOverAllTurns) {
+  absl::StatusOr<Graph> graph = ParseGraphText(
+      "function goes_on\n  i = _Arg() {T=int32, index=0}\n  n = Const() {dtype=int32, value=int32[]{2}}\n"
+      "  one = Const() {dtype=int32, value=int32[1]{1}}\n  u = RandomUniform(one) {T=int32, dtype=float}\n"
+      "  t = Less(i, n) {T=int32}\n  r = _Retval(t) {T=bool, index=0}\nend\n"
+      "function draws\n  i = _Arg() {T=int32, index=0}\n  n = Const() {dtype=int32, value=int32[]{1}}\n"
+      "  one = Const() {dtype=int32, value=int32[1]{1}}\n  cond/u = RandomUniform(one) {T=int32, dtype=float}\n"
+      "  u = RandomUniform(one) {T=int32, dtype=float}\n  next = AddV2(i, n) {T=int32}\n  r = _Retval(next) {T=int32, index=0}\nend\n"
+      "function one_in_b\n  i = _Arg() {T=int32, index=0}\n  n = Const() {dtype=int32, value=int32[]{1}}\n  z = Const() {dtype=int32, value=int32[]{0}}\n"
+      "  b/c = While(z) {T=[int32], cond=&goes_on, body=&draws}\n  next = AddV2(i, n) {T=int32}\n  r = _Retval(next) {T=int32, index=0}\nend\n"
+      "function another\n  i = _Arg() {T=int32, index=0}\n  n = Const() {dtype=int32, value=int32[]{1}}\n  z = Const() {dtype=int32, value=int32[]{0}}\n"
+      "  c = While(z) {T=[int32], cond=&goes_on, body=&draws}\n  next = AddV2(i, n) {T=int32}\n  r = _Retval(next) {T=int32, index=0}\nend\n"
+      "z = Const() {dtype=int32, value=int32[]{0}}\none = Const() {dtype=int32, value=int32[1]{1}}\n"
+      "a/cond/u = RandomUniform(one) {T=int32, dtype=float}\n"
+      "a = While(z) {T=[int32], cond=&goes_on, body=&one_in_b}\na/b = While(z) {T=[int32], cond=&goes_on, body=&another}\n");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EvaluatingOracle oracle;
+  const absl::StatusOr<UnrollResult> result = UnrollLoops(*graph, OpRegistry::Builtin(), oracle, {});
+  ASSERT_TRUE(result.ok()) << result.status();
+  std::map<std::string, int> draws;
+  for (int32_t i = 0; i < graph->num_ids(); ++i) {
+    const Node& node = graph->node(NodeId{i});
+    if (graph->alive(NodeId{i}) && node.op == "RandomUniform") ++draws[node.attrs.GetOr<std::string>(kStreamAttr, node.name)];
+  }
+  const std::map<std::string, int> expected = {
+      {"a/cond/u", 1},
+      {"a:cond:u", 3}, {"a:body:b/c:cond:u", 6}, {"a:body:b/c:body:u", 4}, {"a:body:b/c:body:cond/u", 4},
+      {"a/b:cond:u", 3}, {"a/b:body:c:cond:u", 6}, {"a/b:body:c:body:u", 4}, {"a/b:body:c:body:cond/u", 4}};
+  EXPECT_EQ(draws, expected);
 }
 
 TEST(UnrollLoops, CopiesOfManyItemsAreOfTheirOwn) {
