@@ -2,15 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <iterator>
 #include <limits>
 #include <numeric>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "passes/access/work_budget.h"
 #include "passes/at_once.h"
+#include "passes/planner/gaps.h"
 #include "passes/planner/planned.h"
+#include "passes/planner/trial_maker.h"
 #include "passes/planner/trial_settings.h"
 
 namespace millrace {
@@ -29,6 +33,13 @@ constexpr double kSpent = 0.1;
 // begun before it is known what it has to beat.
 constexpr size_t kBeside = 2;
 constexpr double kNotKnown = std::numeric_limits<double>::infinity();
+// When all searches have ended before the work has: a plan for less memory is one for more, and an order that looked too slow may yet be faster
+// than the bound of the others lets them become. These parts of the budget, for a part of what the graph is worth; not of large graphs, whose first plan
+// may take all of that.
+constexpr double kLessMemoryOfTheBest[] = {0.97, 0.94, 0.9};
+constexpr int64_t kPartsForOthers = 4;
+// An order's bound must be so much below the best plan.
+constexpr double kWorthTheBound = 0.99;
 
 class Finder {
  public:
@@ -38,7 +49,9 @@ class Finder {
         worth_(worth),
         end_(end),
         found_(found),
-        plans_(found.size()) {}
+        plans_(found.size()) {
+    for (size_t k = 0; k < found.size(); ++k) plans_[k].order = k;
+  }
 
   std::vector<size_t> Run() {
     order_.resize(found_.size());
@@ -47,6 +60,7 @@ class Finder {
       return found_[a].ordered.looked_seconds < found_[b].ordered.looked_seconds;
     });
     while (Round() && !Over()) {}
+    if (!Over()) TryOthers();
     std::vector<size_t> planned;
     for (const size_t k : order_) {
       const bool fits = plans_[k].search && (plans_[k].search->step_seconds() < kNotKnown || Known() == kNotKnown);
@@ -55,13 +69,23 @@ class Finder {
     std::stable_sort(planned.begin(), planned.end(), [&](size_t a, size_t b) {
       return plans_[a].search->step_seconds() < plans_[b].search->step_seconds();
     });
-    std::erase_if(planned, [&](size_t k) { return !Take(k); });
-    return planned;
+    std::vector<bool> taken(found_.size(), false);
+    std::vector<size_t> orders;
+    for (const size_t k : planned) {
+      const size_t order = plans_[k].order;
+      if (taken[order] || !Take(k)) continue;
+      taken[order] = true;
+      orders.push_back(order);
+    }
+    return orders;
   }
 
  private:
   // Of an order: one thread's while others have theirs.
   struct Plan {
+    size_t order = 0;
+    double part = 1;     // of the budget
+    bool asked = false;  // for the sake of its bound
     std::optional<PlannedSearch> search;  // once there is a first plan
     WorkBudget work{0};                   // of its pieces
     int64_t spent = 0;
@@ -80,24 +104,32 @@ class Finder {
 
   // No plan of the graph is faster: nothing is computed twice, and no copy is waited for.
   bool AllHidden() const {
-    for (size_t k = 0; k < found_.size(); ++k) {
-      const double compute = found_[k].looked[0].gaps.compute_seconds();
-      const auto& search = plans_[k].search;
-      if (search && found_[k].ordered.recomputed_nodes == 0 && search->step_seconds() <= kHidden * compute) return true;
-    }
-    return false;
+    return std::any_of(plans_.begin(), plans_.end(), [&](const Plan& plan) {
+      return plan.search && found_[plan.order].ordered.recomputed_nodes == 0 && Hidden(plan);
+    });
   }
+
+  bool Hidden(const Plan& plan) const { return plan.search->step_seconds() <= kHidden * GapsOf(plan).compute_seconds(); }
+  GapGraph& GapsOf(const Plan& plan) const { return found_[plan.order].looked[0].gaps; }
+  double Looked(size_t k) const { return found_[plans_[k].order].ordered.looked_seconds; }
+  int64_t BudgetOf(const Plan& plan) const { return static_cast<int64_t>(plan.part * static_cast<double>(budget_)); }
 
   void Begin(size_t k, double known_seconds) {
     PlanLimits limits = limits_;
     limits.effort = PlanEffort::kFull;
     limits.known_seconds = kWorthImproving * known_seconds;
-    limits.work_part = found_.size() > 1 ? kWorkForTheFirst : 1;
+    limits.work_part = PartForTheFirst(plans_[k]);
     limits.work = &plans_[k].work;
     std::optional<PlannedSearch>& search = plans_[k].search;
-    search.emplace(found_[k].looked[0].gaps, budget_, limits);
+    search.emplace(GapsOf(plans_[k]), BudgetOf(plans_[k]), limits);
     plans_[k].given_up = !search->Begin().ok();
     if (plans_[k].given_up) search.reset();
+  }
+
+  double PartForTheFirst(const Plan& plan) const {
+    const double part = found_.size() > 1 ? kWorkForTheFirst : 1;
+    const auto left = static_cast<double>(plan.work.left());
+    return plan.asked ? std::min(part, (left - static_cast<double>(end_of_others_)) / left) : part;
   }
 
   // What order k promises: its step, longer by what has been spent on it. Where there is no plan of it yet, what was looked at, as much
@@ -106,16 +138,47 @@ class Finder {
     const double spent = 1 + kSpent * static_cast<double>(plans_[k].spent) / static_cast<double>(worth_);
     if (plans_[k].search) return spent * plans_[k].search->step_seconds();
     const double known = Known();
-    const double became = known < kNotKnown ? known / found_[order_.front()].ordered.looked_seconds : 1;
-    return kNotBegun * spent * found_[k].ordered.looked_seconds * became;
+    const double became = known < kNotKnown ? known / Looked(order_.front()) : 1;
+    return kNotBegun * spent * Looked(k) * became;
   }
 
   bool MayGoOn(size_t k) const {
     if (plans_[k].given_up) return false;
-    return plans_[k].search ? !plans_[k].search->finished() : kLeastOfLook * found_[k].ordered.looked_seconds < Known();
+    return plans_[k].search ? !plans_[k].search->finished() : plans_[k].asked || kLeastOfLook * Looked(k) < Known();
   }
 
   bool Over() const { return Late() || (Known() < kNotKnown && (limits_.work->left() <= end_ || AllHidden())); }
+
+  // Whether there is room for a plan, made for a part of the work, that is faster by more than a little.
+  bool MayBeat(const Plan& plan, double known_seconds) const {
+    const int64_t budget = BudgetOf(plan);
+    const GapGraph& gaps = GapsOf(plan);
+    if (gaps.num_operations() > kLargeGraph || budget < gaps.largest_working_set()) return false;
+    return CutBound(gaps, budget) < kWorthTheBound * known_seconds;
+  }
+
+  // What is left to try when all searches have ended.
+  void TryOthers() {
+    const double known = Known();
+    if (known == kNotKnown) return;
+    for (Plan& plan : plans_) plan.asked = !plan.search && !plan.given_up && MayBeat(plan, known);
+    const auto best = std::find_if(plans_.begin(), plans_.end(), [&](const Plan& plan) { return plan.search && plan.search->step_seconds() == known; });
+    if (!Hidden(*best)) {
+      const size_t order = best->order;
+      for (const double part : kLessMemoryOfTheBest) {
+        Plan less;
+        less.order = order;
+        less.part = part;
+        less.asked = true;
+        if (!MayBeat(less, known)) break;
+        order_.push_back(plans_.size());
+        plans_.push_back(std::move(less));
+      }
+    }
+    end_of_others_ = limits_.work->left() - worth_ / kPartsForOthers;
+    end_ = std::max(end_, end_of_others_);
+    while (Round() && !Over()) {}
+  }
 
   // Improves the plans of the most promising orders for a while, or begins them. False when there is nothing to be done any more.
   bool Round() {
@@ -151,17 +214,20 @@ class Finder {
   bool Take(size_t k) {
     absl::StatusOr<SwapChoice> choice = plans_[k].search->Take();
     if (!choice.ok()) return false;
-    found_[k].looked[0].choice = *std::move(choice);
-    found_[k].looked[0].decided = true;
+    DevicePlan& device = found_[plans_[k].order].looked[0];
+    device.choice = *std::move(choice);
+    device.decided = true;
     return true;
   }
 
   const int64_t budget_;
   const PlanLimits limits_;
-  const int64_t worth_, end_;
+  const int64_t worth_;
+  int64_t end_;
+  int64_t end_of_others_ = 0;  // what is left when those that are asked for have had their part
   std::vector<FoundOrder>& found_;
-  std::vector<Plan> plans_;
-  std::vector<size_t> order_;  // what looked fastest first
+  std::deque<Plan> plans_;     // searches point at the work of theirs, also when plans are added
+  std::vector<size_t> order_;  // of plans: what looked fastest first
 };
 
 }  // namespace

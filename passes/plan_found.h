@@ -3,6 +3,8 @@
 // Each order gets a first plan, what looked fastest first. Then they are improved, a small piece of work at a time: the next
 // pieces go to the two orders whose steps are shortest, where what has been spent on an order counts as if its step were longer. The
 // two run beside each other, on two threads, and cost what the dearer does.
+// Where all searches end before the work has: orders that looked too slow but whose bound is below the best plan get theirs, and the best order is
+// planned for a little less memory, which is a plan for more, too; for at most a quarter of what the graph is worth, and not of large graphs.
 // Pieces are parts of all the work that the graph is worth, not of what is left. So less work means fewer pieces, and no
 // other ones: the plan of less work is on the way to that of more.
 //

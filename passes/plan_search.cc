@@ -73,16 +73,22 @@ class Search {
     std::vector<FoundOrder> found;
     const double worth_a_plan = kWorthAPlan * best_->step_seconds;
     const auto worth = [&](const Looked& also) { return also.step_seconds <= worth_a_plan && request_.options.recompute == Recompute::kAuto; };
-    // What looks fastest comes first: it shows that others need not be planned.
+    // What looks fastest comes first: it shows that others need not be planned. Over several devices only the first two are: other kinds come behind
+    // what the best was before.
+    const bool several = best_->devices.size() > 1;
     std::vector<Looked*> looked = {&*best_};
+    const auto add_others = [&] {
+      for (Looked& other : others_) {
+        if (worth(other)) looked.push_back(&other);
+      }
+    };
     if (as_it_is_ && worth(*as_it_is_)) looked.push_back(&*as_it_is_);
-    for (Looked& other : others_) {
-      if (worth(other)) looked.push_back(&other);
-    }
+    if (!several) add_others();
     for (Looked& former : former_) {
       if (worth(former) && former.step_seconds <= kFormerWorthAPlan * best_->step_seconds) looked.push_back(&former);
     }
     std::stable_sort(looked.begin(), looked.end(), [](const Looked* a, const Looked* b) { return a->step_seconds < b->step_seconds; });
+    if (several) add_others();
     for (Looked* one : looked) Add(*one, found);
     return found;
   }
@@ -147,12 +153,14 @@ class Search {
     return best;
   }
 
-  // The best first, and behind it, where there may be something to gain and one device is planned, those of other kinds.
+  // The best first, and behind it, where there may be something to gain, those of other kinds; over several devices only of graphs that are worth many
+  // looks, since there are more searches beside this one.
   std::vector<Looked> ToRewrite() {
     const int best = *BestKind();
     std::vector<Looked> orders;
     orders.push_back(*std::move(kinds_[best]));
-    if (orders[0].step_seconds <= kLongStep * orders[0].compute_seconds || Late() || orders[0].devices.size() > 1) return orders;
+    const bool dear = orders[0].devices.size() > 1 && all_looks_ <= kFewLooks;
+    if (orders[0].step_seconds <= kLongStep * orders[0].compute_seconds || Late() || dear) return orders;
     for (int kind = 0; kind < kKinds; ++kind) {
       if (kind != best && kinds_[kind]) orders.push_back(*std::move(kinds_[kind]));
     }

@@ -4,7 +4,7 @@
 // depth first with what frees memory moved up (order_frees_first.h). Each is planned quickly (look.h); the best of each kind (creation, depth first,
 // frees first) are rewritten beside each other while that makes the step shorter (rewrite_order.h), and cut into partitions by bytes and
 // time; those that `partition_size` asks for are cut in every order before it is looked at. Over several devices there are
-// the first and the third order, what devices wait for each other is in their times (device_timeline.h), and all are rewritten at once.
+// the first and the third order, what devices wait for each other is in their times (device_timeline.h), and all devices are rewritten at once.
 //
 // Needs: a prepared graph. Establishes: an order; copies of recomputed nodes; partitions.
 #ifndef MILLRACE_PASSES_PLAN_SEARCH_H_
@@ -26,7 +26,8 @@ struct FoundOrder {
 };
 
 // What is worth a plan in full: the best, and with Recompute::kAuto what it was before values were computed again and the
-// best of other kinds, where they come near: quick plans only estimate. ResourceExhausted when no order fits.
+// best of other kinds, where they come near: quick plans only estimate. What looks fastest comes first; over several devices other
+// kinds come last. ResourceExhausted when no order fits.
 // `limits.effort` is not looked at; past the deadline the best so far is taken.
 // Takes the prepared graph; every graph returned is used by nothing else.
 absl::StatusOr<std::vector<FoundOrder>> SearchOrders(const CompileRequest& request, Prepared& prepared,

@@ -70,6 +70,13 @@ TEST_F(OneSwap, ACopyInWaitsForItsCopyOutAndItsBytes) {
   EXPECT_EQ(Replay(graph_, Choice(3, {0, 128, 128, 192})), 5);
 }
 
+TEST_F(OneSwap, ACopyInWaitsForTheOperationsBeforeItsAnchor) {
+  // Nobody else has its bytes, and it is on the host from 2 on: but anchored at 3, it begins when operation 2 is done.
+  EXPECT_EQ(Replay(graph_, Choice(3, {0, 64, 128, 192})), 5);
+  // Anchored at 1, it waits for its copy out.
+  EXPECT_EQ(Replay(graph_, Choice(1, {0, 64, 128, 192})), 4);
+}
+
 TEST_F(OneSwap, LatencyIsPartOfEveryCopy) {
   Machine late = UnitLink();
   late.copy_latency_seconds = 0.5;  // out from 1 to 2.5, in until 4
