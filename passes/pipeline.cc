@@ -8,15 +8,18 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "graph/lazy_fanout.h"
+#include "graph/with_message.h"
 #include "millrace/status.h"
 #include "millrace/stream_name.h"
 #include "passes/access/does_not_fit.h"
 #include "passes/at_once.h"
 #include "passes/emit/build_plan.h"
 #include "passes/emit/tier_host_memory.h"
+#include "passes/frugal_plans.h"
 #include "passes/order/order_levels.h"
 #include "passes/order/partition.h"
 #include "passes/plan_devices.h"
@@ -50,6 +53,7 @@ void NoteLargestNode(const Graph& graph, const DeviceGraph& device, GraphSummary
   }
 }
 
+// Marked as OfHostMemory, with the bytes that it needs, where plans of which fewer bytes leave the devices may do.
 absl::Status CheckHostMemory(const ExecutionPlan& plan, int64_t budget_bytes) {
   if (budget_bytes == 0) return absl::OkStatus();
   std::map<std::string, int64_t> states;  // copies of a node share one
@@ -61,10 +65,13 @@ absl::Status CheckHostMemory(const ExecutionPlan& plan, int64_t budget_bytes) {
   int64_t needed = plan.host_bytes;
   for (const auto& [node, bytes] : states) needed += bytes;
   if (needed <= budget_bytes) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(
+  const std::string missing = absl::StrCat(
       "does not fit: variables, states of nodes, constants and swapped tensors need ", needed, " bytes of host memory (",
-      FormatBytes(needed), ", of it ", FormatBytes(plan.host_pool_bytes), " swapped), ",
-      BudgetWords(needed, budget_bytes)));
+      FormatBytes(needed), ", of it ", FormatBytes(plan.host_pool_bytes), " swapped), ", BudgetWords(needed, budget_bytes));
+  // Other plans may have variables whole, without the padding of their parts.
+  const int64_t padding = kTensorAlignment * static_cast<int64_t>(plan.variables.size());
+  if (needed - plan.host_pool_bytes - padding > budget_bytes) return absl::ResourceExhaustedError(missing);
+  return OfHostMemory(DoesNotFitError(needed, missing));
 }
 
 // The rewritten graph says where each node was placed; what has its home in host memory asks for what it asked.
@@ -147,6 +154,13 @@ int64_t StatesOf(const Graph& graph, const OpRegistry& ops) {
   return bytes;
 }
 
+bool AnyBudget(const PlanningOptions& options) {
+  for (int32_t d = 0; d < options.num_devices(); ++d) {
+    if (options.BudgetOf(d) > 0) return true;
+  }
+  return false;
+}
+
 // The plan of a graph whose order is chosen: it decides all lifetimes, so everything here is about memory.
 absl::StatusOr<Compiled> PlanOrdered(const CompileRequest& request, const Prepared& prepared, const Strategy& strategy,
                                      OrderedGraph ordered, const PlanLimits& limits,
@@ -188,10 +202,13 @@ absl::StatusOr<Compiled> PlanOrdered(const CompileRequest& request, const Prepar
   if (devices.size() > 1) NameDevices(request, compiled.graph);
   // The host's budget is planned from the finished copies: by the same policy with a disk below it, else refused.
   if (request.disk_tier && options.host_memory_bytes > 0) {
-    MR_RETURN_IF_ERROR(OfHostMemory(
-        TierHostMemory(request.machine, options.host_memory_bytes, StatesOf(request.graph, request.ops), &compiled.plan)));
+    if (strategy.name == "planned" && AnyBudget(options) && CheckHostMemory(compiled.plan, options.host_memory_bytes).ok()) {
+      compiled.plan.notes.push_back("host memory is enough without a disk tier, beside which updates stay whole and variables that stay on a device "
+                                    "do not leave it in mid-step: without it the step may be shorter");
+    }
+    MR_RETURN_IF_ERROR(TierHostMemory(request.machine, options.host_memory_bytes, StatesOf(request.graph, request.ops), &compiled.plan));
   } else {
-    MR_RETURN_IF_ERROR(OfHostMemory(CheckHostMemory(compiled.plan, options.host_memory_bytes)));
+    MR_RETURN_IF_ERROR(CheckHostMemory(compiled.plan, options.host_memory_bytes));
   }
   const PassClock::Run run(request.clock, "simulate");
   MR_RETURN_IF_ERROR(FillPredictions(request.machine, &compiled.plan));
@@ -202,13 +219,6 @@ absl::StatusOr<Compiled> PlanOrdered(const CompileRequest& request, const Prepar
   }
   compiled.plan.lower_bound_seconds = lower_bound_seconds;
   return compiled;
-}
-
-bool AnyBudget(const PlanningOptions& options) {
-  for (int32_t d = 0; d < options.num_devices(); ++d) {
-    if (options.BudgetOf(d) > 0) return true;
-  }
-  return false;
 }
 
 // Partition sizes to try, 0 for creation order uncut. The fastest plan wins.
@@ -464,8 +474,9 @@ absl::StatusOr<Compiled> PlanAsCreated(const CompileRequest& request, Prepared& 
   }
   // The message is about the order that needs less.
   const int64_t created_bytes = NeededBytes(compiled.status());
-  if (created_bytes > 0 && created_bytes < levels_bytes) {
-    return DoesNotFitError(created_bytes, absl::StrCat(compiled.status().message(), "; that is in creation order, without swapping: levels need ",
+  const bool of_the_same = IsOfHostMemory(compiled.status()) == IsOfHostMemory(missing);
+  if (of_the_same && created_bytes > 0 && created_bytes < levels_bytes) {
+    return WithMessage(compiled.status(), absl::StrCat(compiled.status().message(), "; that is in creation order, without swapping: levels need ",
                                                        levels_bytes, " (", FormatBytes(levels_bytes), ")"));
   }
   return missing;
@@ -507,21 +518,21 @@ absl::StatusOr<Compiled> FindPlanOfParts(const CompileRequest& request, Prepared
                                request.variable_types, request.disk_tier, request.clock};
   whole_request.options.update_part_bytes = 0;
   whole_request.now = request.now;
+  whole_request.copy_price = request.copy_price;
   MR_ASSIGN_OR_RETURN(Prepared prepared_whole, Prepare(whole_request));
   const std::vector<Variant> variants = {{&request, &prepared}, {&whole_request, &prepared_whole}};
   return request.options.num_devices() == 1 ? FindFastest(variants, *strategy, limits) : FindFastestOfSeveral(variants, *strategy, limits);
 }
 
-// kFirst: no search, as when the time for planning is over before it.
-enum class Wanted { kFastest, kFirst };
-
-absl::StatusOr<Compiled> CompileOnce(CompileRequest request, Wanted wanted) {
+// `nodes`: of the graph as prepared.
+absl::StatusOr<Compiled> CompileOnce(CompileRequest request, Wanted wanted, int32_t& nodes) {
   PlanLimits limits;
   const bool first = wanted == Wanted::kFirst, limited = request.options.plan_seconds > 0 && !first;
   if (!request.now) request.now = MachineSeconds;
   if (first) limits.deadline = Deadline(request.now, request.now());
   if (limited) limits.deadline = Deadline(request.now, request.now() + request.options.plan_seconds);
   MR_ASSIGN_OR_RETURN(Prepared prepared, Prepare(request));
+  nodes = prepared.graph.num_nodes();
   if (limited) {
     limits.deadline = limits.deadline.Earlier(kFinishing * (request.options.plan_seconds - limits.deadline.seconds_left()));
   }
@@ -539,31 +550,15 @@ absl::StatusOr<Compiled> CompileOnce(CompileRequest request, Wanted wanted) {
   return compiled;
 }
 
-// The search goes by time alone. Where host memory is too small for what it finds, it may hold the first plan that fits the devices, of
-// which fewer bytes leave them, or lru's, of which they leave last. Both are made whole, whatever plan_seconds leaves. `missing`: what the
-// search's plan lacks.
-absl::StatusOr<Compiled> CompileForLittleHostMemory(CompileRequest request, const absl::Status& missing) {
-  const std::string strategy = request.options.strategy;
-  absl::StatusOr<Compiled> compiled = CompileOnce(request, Wanted::kFirst);
-  const char* made = "the first plan that fits";
-  if (absl::IsResourceExhausted(compiled.status())) {
-    request.options.strategy = "lru";
-    compiled = CompileOnce(std::move(request), Wanted::kFirst);
-    made = "what lru plans";
-  }
-  if (!compiled.ok()) return absl::IsCancelled(compiled.status()) ? compiled.status() : missing;
-  compiled->plan.strategy = strategy;
-  compiled->plan.notes.push_back(absl::StrCat("host memory holds no plan that the search found: ", made));
-  return compiled;
-}
-
 }  // namespace
 
 absl::StatusOr<Compiled> Compile(CompileRequest request) {
   MR_ASSIGN_OR_RETURN(const Strategy* const strategy, FindStrategy(request.options.strategy));
-  absl::StatusOr<Compiled> compiled = CompileOnce(request, Wanted::kFastest);
+  int32_t nodes = 0;
+  const auto compile = [&nodes](CompileRequest of, Wanted wanted) { return CompileOnce(std::move(of), wanted, nodes); };
+  absl::StatusOr<Compiled> compiled = compile(request, Wanted::kFastest);
   if (IsOfHostMemory(compiled.status()) && strategy->order == Strategy::Order::kBest) {
-    compiled = CompileForLittleHostMemory(request, compiled.status());
+    compiled = FindFrugalPlan(request, nodes, compiled.status(), compile);
   }
   MR_RETURN_IF_ERROR(compiled.status());
   // The plan is checked from its steps alone, by code that shares nothing with the passes.

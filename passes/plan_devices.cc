@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "graph/with_message.h"
 #include "millrace/status.h"
 #include "passes/access/sent_values.h"
 #include "passes/device_timeline.h"
@@ -46,11 +47,12 @@ absl::Status PlanMemory(const CompileRequest& request, const PlanningOptions& op
                         const Graph& graph, const PlanLimits& limits, DevicePlan& plan) {
   const int64_t budget_bytes = options.device_memory_bytes;
   const AccessGraph& access = plan.device.access;
+  const Machine machine = WithCopyPrice(request);
   const auto name_of = [&](int32_t operation) { return graph.node(plan.device.operations[operation].node()).name; };
   if (budget_bytes > 0) MR_RETURN_IF_ERROR(CheckWorkingSets(access, budget_bytes, name_of));
   // When the time is over, orders are told apart by their bounds.
   if (limits.effort == PlanEffort::kQuick && limits.deadline.passed()) {
-    plan.gaps = FindGaps(access, request.machine);
+    plan.gaps = FindGaps(access, machine);
     plan.choice.predicted_seconds = CutBound(plan.gaps, budget_bytes > 0 ? budget_bytes : std::numeric_limits<int64_t>::max());
     return absl::OkStatus();
   }
@@ -59,19 +61,19 @@ absl::Status PlanMemory(const CompileRequest& request, const PlanningOptions& op
     const PassClock::Run run(request.clock, "choose swaps");
     PlanLimits allowed = limits;
     allowed.residents_leave = !request.disk_tier;
-    MR_ASSIGN_OR_RETURN(plan.choice, strategy.swaps({access, options, request.machine, graph, plan.device, allowed, &plan.gaps}));
+    MR_ASSIGN_OR_RETURN(plan.choice, strategy.swaps({access, options, machine, graph, plan.device, allowed, &plan.gaps}));
   }
   // … as if feeds were there from the start, which those of other devices are not …
   SwapChoice without_delay;
   bool delayed = false;
   if (options.num_devices() > 1) {
     without_delay = plan.choice;
-    delayed = DelayArrivals(access, request.machine, plan.choice);
+    delayed = DelayArrivals(access, machine, plan.choice);
     ReuseSent(graph, plan.device, plan.choice);
   }
   MR_RETURN_IF_ERROR(VerifySwaps(access, plan.choice));
   if (limits.effort == PlanEffort::kQuick) return absl::OkStatus();
-  if (LinkSeconds(access, request.machine, plan.choice) > limits.known_seconds) return absl::AbortedError("too many copies");
+  if (LinkSeconds(access, machine, plan.choice) > limits.known_seconds) return absl::AbortedError("too many copies");
   // … and the rest is the same for every policy: one total order, addresses.
   const PassClock::Run run(request.clock, "assign memory");
   plan.schedule = plan.gaps.graph != nullptr ? BuildSchedule(access, plan.gaps.lists, plan.choice.decisions) : BuildSchedule(access, plan.choice);
@@ -83,13 +85,15 @@ absl::Status PlanMemory(const CompileRequest& request, const PlanningOptions& op
   MR_RETURN_IF_ERROR(memory.status());
   plan.memory = *std::move(memory);
   MR_RETURN_IF_ERROR(VerifyMemory(access, plan.schedule, plan.memory));
-  const double plan_seconds = std::max(plan.choice.predicted_seconds, LinkSeconds(access, request.machine, plan.choice));
+  double plan_seconds = std::max(plan.choice.predicted_seconds, LinkSeconds(access, machine, plan.choice));
   if (options.num_devices() > 1) {
     // Where others are waited for, an operation may begin later than the device itself is ready: bounds go by what it does itself.
     plan.device.access.seconds = plan.own_seconds;
     plan.gaps = GapGraph();
   }
-  if (plan.gaps.graph == nullptr) plan.gaps = FindGaps(access, request.machine);
+  const bool priced = request.copy_price != 1;  // the bound is that of the machine's links
+  if (priced || plan.gaps.graph == nullptr) plan.gaps = FindGaps(access, request.machine);
+  if (priced) plan_seconds = LeastPackedSeconds(plan.gaps, plan.schedule, plan.choice, plan.memory);
   // A step that is longer than a known one need not be written down.
   if (std::isfinite(limits.known_seconds) && options.num_devices() == 1 &&
       LeastPackedSeconds(plan.gaps, plan.schedule, plan.choice, plan.memory) > kSurelyLonger * limits.known_seconds) {
@@ -124,10 +128,17 @@ void ApplyTimeline(DeviceTimeline timeline, bool waits_hide_copies, std::vector<
 
 absl::Status OnDevice(const CompileRequest& request, int32_t device, const absl::Status& status) {
   if (status.ok() || request.options.num_devices() == 1) return status;
-  return absl::Status(status.code(), absl::StrCat(DeviceName(request, device), ": ", status.message()));
+  return WithMessage(status, absl::StrCat(DeviceName(request, device), ": ", status.message()));
 }
 
 }  // namespace
+
+Machine WithCopyPrice(const CompileRequest& request) {
+  Machine machine = request.machine;
+  machine.to_host_bytes_per_second /= request.copy_price;
+  machine.to_device_bytes_per_second /= request.copy_price;
+  return machine;
+}
 
 absl::StatusOr<std::vector<DevicePlan>> DecideDevices(const CompileRequest& request, const Strategy& strategy,
                                                       const Partitioning& partitioning,

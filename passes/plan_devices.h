@@ -17,6 +17,9 @@
 
 namespace millrace {
 
+// The machine as the policy has it: what leaves a device costs what the request says.
+Machine WithCopyPrice(const CompileRequest& request);
+
 // `graph` is a prepared graph as ordered by `partitioning`. ResourceExhausted when a device's budget is too small.
 // With PlanEffort::kQuick only `device`, `gaps` and `choice` are made. `looked`: what that made of the same order, if that
 // has been cut into partitions since; else empty. Aborted when its step is surely longer than limits.known_seconds.

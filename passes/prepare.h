@@ -34,6 +34,8 @@ struct CompileRequest {
   // planned, one device: how much is searched, in parts of what SearchWork says. A plan of more work is never longer.
   double work = 1;
   PlanClock now = {};  // what plan_seconds is measured by; the machine's clock when empty
+  // planned: how many times as long as they are its search takes copies to and from host memory for, so that fewer bytes go there.
+  double copy_price = 1;
 };
 
 // The graph before any order is chosen: pruned, inlined, typed, placed.

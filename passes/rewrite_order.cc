@@ -9,6 +9,7 @@
 #include "absl/types/span.h"
 #include "passes/access/work_budget.h"
 #include "passes/pass_clock.h"
+#include "passes/plan_devices.h"
 #include "passes/recompute.h"
 #include "passes/weigh_recompute.h"
 
@@ -86,7 +87,7 @@ class Rewriter {
       const auto budget = static_cast<int64_t>(target * static_cast<double>(request_.options.BudgetOf(static_cast<int32_t>(d))));
       weighed.again.emplace_back();
       if (budget == 0) continue;
-      WeighedRecompute one = WeighRecompute(best().ordered, plan.device, request_.machine, plan.gaps, budget, limits);
+      WeighedRecompute one = WeighRecompute(best().ordered, plan.device, WithCopyPrice(request_), plan.gaps, budget, limits);
       work_.Spend(one.work);
       if (one.again.empty()) continue;
       weighed.price = std::min(weighed.price, one.price);

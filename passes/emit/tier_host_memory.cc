@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "passes/access/access_graph.h"
+#include "passes/access/does_not_fit.h"
 #include "passes/access/schedule.h"
 #include "passes/memory/assign_memory.h"
 #include "passes/planner/planned.h"
@@ -58,7 +59,7 @@ class Tierer {
     const int64_t fixed = FixedBytes(plan_, other_state_bytes_);
     const int64_t pool_budget = (budget_ - fixed) / kDiskPageBytes * kDiskPageBytes;
     MR_RETURN_IF_ERROR(CheckRoom(pool_budget, fixed));
-    MR_RETURN_IF_ERROR(Decide(pool_budget));
+    MR_RETURN_IF_ERROR(OfHostMemory(Decide(pool_budget)));
     plan_.lanes.resize(from_disk_ + 1);
     plan_.lanes[to_disk_].kind = LaneKind::kToDisk;
     plan_.lanes[from_disk_].kind = LaneKind::kFromDisk;
@@ -123,6 +124,7 @@ class Tierer {
     return absl::OkStatus();
   }
 
+  // Marked as OfHostMemory, with the bytes that it needs, where another plan may do, of which smaller tensors leave the devices.
   absl::Status CheckRoom(int64_t pool_budget, int64_t fixed) const {
     int64_t largest = 0;
     std::string name;
@@ -133,9 +135,10 @@ class Tierer {
     }
     if (fixed <= budget_ && largest <= pool_budget) return absl::OkStatus();
     const std::string way = largest > 0 ? absl::StrCat(", and ", name, " alone needs ", largest, " bytes on its way to or from disk") : "";
-    return absl::ResourceExhaustedError(absl::StrCat(
+    const std::string missing = absl::StrCat(
         "does not fit: the host budget is ", budget_, " bytes (", FormatBytes(budget_), "), constants, states and the ",
-        "buffer of the disk take ", fixed, " of it", way, "; short by ", fixed + largest - budget_));
+        "buffer of the disk take ", fixed, " of it", way, "; short by ", fixed + largest - budget_);
+    return fixed <= budget_ ? OfHostMemory(DoesNotFitError(fixed + largest, missing)) : absl::ResourceExhaustedError(missing);
   }
 
   absl::Status Decide(int64_t pool_budget) {

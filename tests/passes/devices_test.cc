@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "millrace/status.h"
 #include "null/null_device.h"
+#include "passes/access/does_not_fit.h"
 #include "passes/devices/add_send_recv.h"
 #include "passes/devices/place_devices.h"
 #include "passes/pipeline.h"
@@ -236,6 +237,31 @@ alone = Op() on "/gpu:1")");
     }
   }
   EXPECT_DOUBLE_EQ(compiled->plan.lower_bound_seconds, operations + copies);
+}
+
+// Whoever looks for a budget that is enough begins with what is told.
+TEST(SeveralDevices, SayWhatTheOneThatIsTooSmallNeeds) {
+  const OpRegistry ops = TestOps();
+  StubOracle oracle;
+  const absl::StatusOr<Graph> graph = ParseGraphText(R"(
+a = Op() on "/gpu:0"
+b = Op(a) on "/gpu:1"
+c = Op(b, a) on "/gpu:1")");
+  ASSERT_TRUE(graph.ok());
+  CompileRequest request{*graph, ops, oracle, {}, {}, UnitMachine(), {}};
+  request.signature.fetches = {"c:0"};
+  request.options.devices = {"gpu:0", "gpu:1"};
+  for (const char* strategy : {"planned", "lru", "tensorflowmem", "tflms"}) {
+    SCOPED_TRACE(strategy);
+    request.options.strategy = strategy;
+    request.options.device_memory_bytes = 100;
+    const absl::Status refused = Compile(request).status();
+    EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+    EXPECT_TRUE(absl::StartsWith(refused.message(), "gpu:1: ")) << refused;
+    EXPECT_EQ(NeededBytes(refused), 3 * 64);
+    request.options.device_memory_bytes = 3 * 64;
+    EXPECT_TRUE(Compile(request).ok());
+  }
 }
 
 TEST(SharedRecv, ReceivesOnceAndTheOtherOncePerUse) {

@@ -39,23 +39,24 @@ TEST(PlanWork, MoreIsNeverSlower) {
   EXPECT_GT(shorter, 0) << "the work is of no use";
 }
 
-// The search goes by time alone. What no plan of it leaves room for in host memory, the first plan that fits may, or lru's.
+// The search goes by time alone. What no plan of it leaves room for in host memory, the first plan that fits may, or lru's or tensorflowmem's.
 TEST(PlanWork, HostMemoryThatIsEnoughForOtherPlansIsEnough) {
   const OpRegistry ops = TestOps();
-  int first_needed = 0, lru_needed = 0;
+  int first_needed = 0, lru_needed = 0, tensorflowmem_needed = 0;
   for (int seed = 0; seed < 500; ++seed) {
     const int devices = 1 + seed % 2;
     RandomGraph random(static_cast<uint32_t>(4'000'000 + seed), devices == 1 ? 0 : devices);
     StubOracle oracle;
     CompileRequest request = RequestOf(random, ops, oracle, devices);
     request.options.device_memory_bytes = 64 * (8 + random.Below(90));
-    CompileRequest first = request, lru = request;
+    CompileRequest first = request, lru = request, tensorflowmem = request;
     first.options.plan_seconds = 1e-9;
     lru.options.strategy = "lru";
+    tensorflowmem.options.strategy = "tensorflowmem";
     const absl::StatusOr<Compiled> fastest = Compile(request);
     if (!fastest.ok()) continue;
-    for (CompileRequest* const other : {&first, &lru}) {
-      SCOPED_TRACE(absl::StrCat("seed ", seed, other == &first ? " first" : " lru"));
+    for (CompileRequest* const other : {&first, &lru, &tensorflowmem}) {
+      SCOPED_TRACE(absl::StrCat("seed ", seed, other == &first ? " first" : other == &lru ? " lru" : " tensorflowmem"));
       const absl::StatusOr<Compiled> enough = Compile(*other);
       if (!enough.ok()) continue;
       request.options.host_memory_bytes = other->options.host_memory_bytes = enough->plan.host_bytes;
@@ -64,11 +65,13 @@ TEST(PlanWork, HostMemoryThatIsEnoughForOtherPlansIsEnough) {
       ASSERT_TRUE(compiled.ok()) << compiled.status();
       EXPECT_LE(compiled->plan.host_bytes, request.options.host_memory_bytes);
       EXPECT_EQ(compiled->plan.strategy, "planned");
-      (other == &first ? first_needed : lru_needed) += fastest->plan.host_bytes > request.options.host_memory_bytes ? 1 : 0;
+      int& needed = other == &first ? first_needed : other == &lru ? lru_needed : tensorflowmem_needed;
+      if (fastest->plan.host_bytes > request.options.host_memory_bytes) ++needed;
     }
   }
   EXPECT_GT(first_needed, 0);
   EXPECT_GT(lru_needed, 0);
+  EXPECT_GT(tensorflowmem_needed, 0);
 }
 
 }  // namespace
