@@ -14,7 +14,7 @@
 namespace millrace {
 namespace {
 
-constexpr int kMaxDepth = 100;  // of calls in calls: more is recursion
+constexpr int kMaxCallDepth = 100;  // of calls in calls: more is recursion
 constexpr const char* kImplementsAttr = "api_implements";             // what functions that may stand for one another share
 constexpr const char* kPreferredDeviceAttr = "api_preferred_device";  // the kind of device that one of them is for
 
@@ -209,8 +209,8 @@ void RenameFrame(const std::string& prefix, Node& copy) {
 absl::Status Inliner::CopyCall(Frame& frame, NodeId id, const Function& function, const AttrMap& attrs,
                                const std::string& prefix) {
   const Node& call = frame.graph->node(id);
-  if (frame.depth == kMaxDepth) {
-    return AtCall(call, absl::StrCat("calls '", function.name, "' at a depth of ", kMaxDepth, "; recursive functions ",
+  if (frame.depth == kMaxCallDepth) {
+    return AtCall(call, absl::StrCat("calls '", function.name, "' at a depth of ", kMaxCallDepth, "; recursive functions ",
                                      "cannot be inlined"));
   }
   if (call.inputs.size() != function.arg_names.size()) {
