@@ -136,24 +136,27 @@ int64_t SmallestHostMemory(const Workload& workload, const SessionOptions& sessi
   // Without a disk first. Initialisers and states of nodes may need more than the plan of the steps, and plans of less memory less.
   other.disk.clear();
   int64_t failing = session.planning.host_memory_bytes, fitting = std::max(likely, failing + 1);
-  while (plans_left > 0 && !fits(fitting)) {
+  bool fit = false;
+  while (plans_left > 0 && !fit) {
+    fit = fits(fitting);
+    if (fit) break;
     failing = fitting;
     fitting *= 2;
   }
+  if (!fit) return 0;
   if (!session.disk.empty()) {
     // The tier has a buffer of its own, and moves what it must. Beside it devices may be too small, whatever host memory there is.
     constexpr int kDoublings = 4;
     other.disk = session.disk;
     failing = session.planning.host_memory_bytes;
     fitting += kDiskBounceBytes;
-    bool fit = false;
+    fit = false;
     for (int i = 0; i < kDoublings && plans_left > 0 && !fit; ++i) {
       fit = fits(fitting);
       if (!fit) fitting *= 2;
     }
     if (!fit) return 0;
   }
-  if (plans_left <= 0) return 0;
   while (plans_left > 0 && fitting - failing > fitting / 100) {
     const int64_t middle = failing + (fitting - failing) / 2;
     (fits(middle) ? fitting : failing) = middle;

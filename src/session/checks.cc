@@ -137,7 +137,9 @@ namespace {
 bool HasNoOutputs(const OpDef& def) {
   constexpr const char* kWriters[] = {"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "ResourceApply", "ResourceSparseApply",
                                       "ResourceScatter", "ResourceStridedSliceAssign", "RngSkip"};
-  return def.is_no_op || std::any_of(std::begin(kWriters), std::end(kWriters), [&](const char* name) { return absl::StartsWith(def.name, name); });
+  const bool builtin = OpRegistry::Builtin().Find(def.name) != nullptr;
+  const auto begins_with = [&](const char* name) { return absl::StartsWith(def.name, name); };
+  return def.is_no_op || (builtin && std::any_of(std::begin(kWriters), std::end(kWriters), begins_with));
 }
 
 }  // namespace

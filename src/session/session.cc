@@ -211,8 +211,7 @@ class SessionImpl final : public Session {
   absl::Status SetVariable(const std::string& name, const Tensor& value) override {
     hidden_states_.WasSet(name);
     const StoredVariable* const former = variables_.Find(name);
-    // Plans may have been made for the type that it had.
-    if (former != nullptr && !former->declared && former->type != value.type()) MR_RETURN_IF_ERROR(AbandonPlansOf(name));
+    if (former != nullptr && !former->declared && former->type != value.type()) MR_RETURN_IF_ERROR(AbandonPlansOfType(name));
     return variables_.Set(name, value);
   }
   absl::StatusOr<std::map<std::string, Tensor>> NodeStates() override {
@@ -381,6 +380,15 @@ class SessionImpl final : public Session {
     MR_RETURN_IF_ERROR(variables_.Acquire(nullptr));
     std::erase_if(programs_, [&](const auto& entry) { return uses(*entry.second->plan); });
     std::erase_if(asking_, [&](const auto& entry) { return uses(*entry.second.plan); });
+    kernel_cache_.ForgetUnused();
+    return absl::OkStatus();
+  }
+
+  // The same of a variable that no program has declared: a plan may have nothing of it but its shape.
+  absl::Status AbandonPlansOfType(const std::string& name) {
+    MR_RETURN_IF_ERROR(AbandonPlansOf(name));
+    std::erase_if(programs_, [](const auto& entry) { return !entry.second->stays; });
+    asking_.clear();
     kernel_cache_.ForgetUnused();
     return absl::OkStatus();
   }

@@ -142,6 +142,18 @@ TEST(Values, OfVariablesThatTheGraphDoesNotGiveAShapeCanBeSetAnew) {
   EXPECT_THAT(out[0].as<float>(), ElementsAre(4, 5));
 }
 
+// Nor does one stay that has nothing of the variable but its shape.
+TEST(Values, OfAnotherShapeChangeWhatIsMadeOfTheShapeAlone) {
+  const auto session = SessionOf("w = VarHandleOp() {dtype=float, shared_name=\"w\"}\nshape = VariableShape(w) {out_type=int32}\n");
+  for (const std::vector<float>& value : {std::vector<float>{1, 2, 3}, {4, 5}}) {
+    ASSERT_TRUE(session->SetVariable("w", Tensor::Vector<float>(value)).ok());
+    std::vector<Tensor> out;
+    const absl::Status ran = session->Run({}, {"shape"}, {}, &out);
+    ASSERT_TRUE(ran.ok()) << ran;
+    EXPECT_THAT(out[0].as<int32_t>(), ElementsAre(static_cast<int32_t>(value.size())));
+  }
+}
+
 TEST(Values, OfMoreBytesThanThereAreNumbersDoNotFit) {
   const auto session = SessionOf(
       "w = VarHandleOp() {dtype=float, shape=shape[2147483647,2147483647,2147483647], shared_name=\"w\"}\nread = ReadVariableOp(w) {dtype=float}\n");
