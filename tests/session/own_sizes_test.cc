@@ -117,7 +117,7 @@ y = Neg(halved) {T=float}
 update = AssignAddVariableOp(n, one) ^y {dtype=int32}
 )";
 
-std::unique_ptr<Session> MakeSession(const std::string& strategy, const char* text) {
+std::unique_ptr<Session> SessionOfSizes(const std::string& strategy, const char* text) {
   absl::StatusOr<Graph> graph = ParseGraphText(text);
   EXPECT_TRUE(graph.ok()) << graph.status();
   SessionOptions options;
@@ -129,7 +129,7 @@ std::unique_ptr<Session> MakeSession(const std::string& strategy, const char* te
 
 TEST(OwnSizes, ASizeThatIsAVariablesValueIsFound) {
   for (const char* strategy : {"baseline", "tensorflowmem", "planned"}) {
-    const std::unique_ptr<Session> session = MakeSession(strategy, kFilled);
+    const std::unique_ptr<Session> session = SessionOfSizes(strategy, kFilled);
     ASSERT_TRUE(session->Run({}, {}, {"init"}, nullptr).ok());
     for (int step = 0; step < 4; ++step) {
       std::vector<Tensor> got;
@@ -161,7 +161,7 @@ TEST(OwnSizes, AStepThatHasOutgrownItsBudgetHasNoPlan) {
 }
 
 TEST(OwnSizes, RowsOfAListAreCounted) {
-  const std::unique_ptr<Session> session = MakeSession("planned", kListed);
+  const std::unique_ptr<Session> session = SessionOfSizes("planned", kListed);
   ASSERT_TRUE(session->Run({}, {}, {"init"}, nullptr).ok());
   const Tensor x = Tensor::Vector<float>({0.5f, 3.5f, -1.0f, 1.5f, 2.5f, 0.25f});
   const std::vector<std::vector<int64_t>> want = {{0, 1, 3, 4, 5}, {1, 3, 4}, {1, 4}, {1}, {}};
@@ -176,7 +176,7 @@ TEST(OwnSizes, RowsOfAListAreCounted) {
 
 TEST(OwnSizes, ALoopThatEndsByItsResultsMayGoOverThem) {
   for (const char* strategy : {"baseline", "tensorflowmem", "planned"}) {
-    const auto session = MakeSession(strategy, kHalved);
+    const auto session = SessionOfSizes(strategy, kHalved);
     ASSERT_TRUE(session->Run({}, {}, {"init"}, nullptr).ok());
     Tensor x(DataType::kFloat, Shape({1, 2}));
     for (int step = 0; step < 4; ++step) {
@@ -195,7 +195,7 @@ TEST(OwnSizes, ALoopThatEndsByItsResultsMayGoOverThem) {
 TEST(OwnSizes, AListMayBeLongerOnOneSideOfAConditional) {
   for (const char* strategy : {"baseline", "tensorflowmem", "planned"}) {
     SCOPED_TRACE(strategy);
-    const auto session = MakeSession(strategy, kWritten);
+    const auto session = SessionOfSizes(strategy, kWritten);
     ASSERT_TRUE(session->Run({}, {}, {"init"}, nullptr).ok());
     for (const float w : {2.0f, 1.0f, 0.0f, -1.0f}) {
       std::vector<Tensor> out;
