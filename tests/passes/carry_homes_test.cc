@@ -14,6 +14,7 @@
 #include "passes/planner/replay_packed.h"
 #include "passes/planner/select_gaps.h"
 #include "passes/planner/trial.h"
+#include "testlib/ordered_gaps.h"
 #include "testlib/packed_plan.h"
 #include "testlib/random_access_graph.h"
 
@@ -48,10 +49,7 @@ TEST(CarryHomesTest, StepsBecomeShorterAndStayPlans) {
   for (uint32_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const AccessGraph graph = GraphWithUpdates(seed);
-    Machine machine;
-    machine.to_host_bytes_per_second = machine.to_device_bytes_per_second = 1000;
-    GapGraph gaps = FindGaps(graph, machine);
-    OrderGaps(gaps);
+    GapGraph gaps = OrderedGaps(graph, 1000);
     const int64_t most = *std::max_element(gaps.full.begin(), gaps.full.end());
     const int64_t budget = AlignUp(std::max(gaps.largest_working_set() + 512, most * 2 / 5));
     const Selection selection = SelectGaps(gaps, {budget, {}, 0}, 1, {});

@@ -10,6 +10,7 @@
 #include "passes/planner/replay_packed.h"
 #include "passes/planner/select_gaps.h"
 #include "passes/planner/trial.h"
+#include "testlib/ordered_gaps.h"
 #include "testlib/packed_plan.h"
 #include "testlib/random_access_graph.h"
 #include "testlib/small_access_graph.h"
@@ -97,10 +98,7 @@ TEST(MoveAnchorsBackTest, RandomPlansHoldAndGetShorter) {
   for (uint32_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const AccessGraph graph = RandomAccessGraph(seed, 60);
-    Machine machine;
-    machine.to_host_bytes_per_second = machine.to_device_bytes_per_second = 2000;
-    GapGraph gaps = FindGaps(graph, machine);
-    OrderGaps(gaps);
+    GapGraph gaps = OrderedGaps(graph, 2000);
     const int64_t most = *std::max_element(gaps.full.begin(), gaps.full.end());
     const int64_t budget = AlignUp(std::max(gaps.largest_working_set() + 512, most * 3 / 5));
     SwapChoice choice;

@@ -9,6 +9,7 @@
 #include "passes/planner/gaps.h"
 #include "passes/planner/select_gaps.h"
 #include "passes/planner/trial.h"
+#include "testlib/ordered_gaps.h"
 #include "testlib/packed_plan.h"
 #include "testlib/random_access_graph.h"
 
@@ -25,10 +26,7 @@ Counts PackRandom(bool may_send_away) {
   for (uint32_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const AccessGraph graph = RandomAccessGraph(seed, 60);
-    Machine machine;
-    machine.to_host_bytes_per_second = machine.to_device_bytes_per_second = 2000;
-    GapGraph gaps = FindGaps(graph, machine);
-    OrderGaps(gaps);
+    GapGraph gaps = OrderedGaps(graph, 2000);
     const int64_t most = *std::max_element(gaps.full.begin(), gaps.full.end());
     const int64_t budget = AlignUp(std::max(gaps.largest_working_set() + 512, most * 2 / 5));
     const MemoryTarget target{budget, {}, 0};

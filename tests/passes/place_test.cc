@@ -13,6 +13,7 @@
 #include "passes/planner/select_gaps.h"
 #include "passes/planner/trial.h"
 #include "passes/planner/trial_settings.h"
+#include "testlib/ordered_gaps.h"
 #include "testlib/random_access_graph.h"
 #include "testlib/small_access_graph.h"
 
@@ -25,11 +26,7 @@ TEST(Place, GivesUpWhatIsNotFasterAndNothingElse) {
   for (uint32_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const AccessGraph graph = RandomAccessGraph(seed, 60);
-    Machine machine;
-    machine.to_host_bytes_per_second = machine.to_device_bytes_per_second = seed % 2 == 0 ? 2000 : 200;
-    machine.copy_latency_seconds = 0.01;
-    GapGraph gaps = FindGaps(graph, machine);
-    OrderGaps(gaps);
+    GapGraph gaps = OrderedGaps(graph, seed % 2 == 0 ? 2000 : 200, 0.01);
     const int64_t most = *std::max_element(gaps.full.begin(), gaps.full.end());
     const int64_t budget = AlignUp(std::max(gaps.largest_working_set() + 512, most / 2));
     const MemoryTarget target{budget, {}, 0};

@@ -7,6 +7,7 @@
 #include "millrace/types.h"
 #include "passes/planner/gaps.h"
 #include "passes/planner/select_gaps.h"
+#include "testlib/ordered_gaps.h"
 #include "testlib/random_access_graph.h"
 
 namespace millrace {
@@ -45,11 +46,7 @@ struct Kept {
 
 Kept KeptWith(double copy_latency_seconds) {
   const AccessGraph graph = OneLargeAndManySmall();
-  Machine machine;
-  machine.to_host_bytes_per_second = machine.to_device_bytes_per_second = kLargeBytes;
-  machine.copy_latency_seconds = copy_latency_seconds;
-  GapGraph gaps = FindGaps(graph, machine);
-  OrderGaps(gaps);
+  GapGraph gaps = OrderedGaps(graph, kLargeBytes, copy_latency_seconds);
   const Selection selection = SelectGaps(gaps, {2 * kLargeBytes, {}, 0}, 0, {});
   Kept kept;
   for (size_t k = 0; k < gaps.gaps.size(); ++k) {
@@ -73,10 +70,7 @@ TEST(SelectGaps, WhatSelectionsShareChangesNone) {
   for (uint32_t seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const AccessGraph graph = RandomAccessGraph(seed, 60);
-    Machine machine;
-    machine.to_host_bytes_per_second = machine.to_device_bytes_per_second = 2000;
-    GapGraph gaps = FindGaps(graph, machine);
-    OrderGaps(gaps);
+    GapGraph gaps = OrderedGaps(graph, 2000);
     const int64_t least = gaps.largest_working_set();
     std::mt19937 random(seed);
     SelectionStarts starts;
