@@ -111,12 +111,6 @@ int64_t NumInfinite(const Tensor& tensor) {
   return infinite;
 }
 
-std::string TextAt(const Tensor& tensor, int64_t i) {
-  std::string text;
-  WithNumberType(tensor.dtype(), [&](auto type) { text = absl::StrFormat("%.17g", static_cast<double>(NumberAt<decltype(type)>(tensor.data(), i))); });
-  return text;
-}
-
 }  // namespace
 
 absl::Status ConvertFeeds(const Graph& graph, Session::Feeds& feeds) {
@@ -128,7 +122,7 @@ absl::Status ConvertFeeds(const Graph& graph, Session::Feeds& feeds) {
     Tensor converted(declared, value.shape());
     if (const int64_t held = Convert(value, converted); held < value.num_elements()) {
       return absl::InvalidArgumentError(absl::StrCat("feed ", name, " is ", value.type().ToString(), " in the file, expected ", converted.type().ToString(),
-                                                     ": element ", held, " is ", TextAt(value, held), ", which ",
+                                                     ": element ", held, " is ", absl::StrFormat("%.17g", value.DoubleAt(held)), ", which ",
                                                      std::string(DataTypeName(declared)), " does not hold"));
     }
     const int64_t too_large = NumInfinite(converted) - NumInfinite(value);

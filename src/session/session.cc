@@ -211,7 +211,7 @@ class SessionImpl final : public Session {
   absl::Status SetVariable(const std::string& name, const Tensor& value) override {
     hidden_states_.WasSet(name);
     const StoredVariable* const former = variables_.Find(name);
-    if (former != nullptr && !former->declared && former->type != value.type()) MR_RETURN_IF_ERROR(AbandonPlansOfType(name));
+    if (former != nullptr && !former->declared && former->type != value.type()) MR_RETURN_IF_ERROR(AbandonPlansOf(name, /*of_its_shape=*/true));
     return variables_.Set(name, value);
   }
   absl::StatusOr<std::map<std::string, Tensor>> NodeStates() override {
@@ -369,7 +369,8 @@ class SessionImpl final : public Session {
   }
 
   // The variable gets another type, or has got one: plans that use it are forgotten. FailedPrecondition where one was given by UsePlan.
-  absl::Status AbandonPlansOf(const std::string& name) {
+  // `of_its_shape`: so are those that may have nothing of it but its shape.
+  absl::Status AbandonPlansOf(const std::string& name, bool of_its_shape = false) {
     const auto uses = [&](const ExecutionPlan& plan) {
       return std::any_of(plan.variables.begin(), plan.variables.end(), [&](const PlanVariable& v) { return v.home_name() == name; });
     };
@@ -378,17 +379,8 @@ class SessionImpl final : public Session {
       return absl::FailedPreconditionError(absl::StrCat("'", name, "' has, or needs, another size than in the plan that was given; plan again"));
     }
     MR_RETURN_IF_ERROR(variables_.Acquire(nullptr));
-    std::erase_if(programs_, [&](const auto& entry) { return uses(*entry.second->plan); });
-    std::erase_if(asking_, [&](const auto& entry) { return uses(*entry.second.plan); });
-    kernel_cache_.ForgetUnused();
-    return absl::OkStatus();
-  }
-
-  // The same of a variable that no program has declared: a plan may have nothing of it but its shape.
-  absl::Status AbandonPlansOfType(const std::string& name) {
-    MR_RETURN_IF_ERROR(AbandonPlansOf(name));
-    std::erase_if(programs_, [](const auto& entry) { return !entry.second->stays; });
-    asking_.clear();
+    std::erase_if(programs_, [&](const auto& entry) { return (of_its_shape && !entry.second->stays) || uses(*entry.second->plan); });
+    std::erase_if(asking_, [&](const auto& entry) { return of_its_shape || uses(*entry.second.plan); });
     kernel_cache_.ForgetUnused();
     return absl::OkStatus();
   }
