@@ -1,10 +1,12 @@
 #include "passes/devices/add_send_recv.h"
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "passes/rewrite/order_variable_accesses.h"
 
 namespace millrace {
 namespace {
@@ -19,7 +21,8 @@ class Adder {
     const int32_t count = graph_.num_ids();
     for (int32_t i = 0; i < count; ++i) {
       if (graph_.node(NodeId{i}).removed || graph_.node(NodeId{i}).device == kHostDevice) continue;
-      for (size_t k = 0; k < graph_.node(NodeId{i}).inputs.size(); ++k) Reach(NodeId{i}, k);
+      uses_ = {NodeId{i}, graph_.node(NodeId{i}).inputs};
+      for (size_t k = 0; k < uses_.inputs.size(); ++k) Reach(NodeId{i}, k);
     }
     by_value_.resize(graph_.num_ids(), 0);
     return graph_.num_ids() != count;
@@ -70,9 +73,9 @@ class Adder {
 
   OutputRef Received(OutputRef ref, NodeId consumer) {
     const int32_t to = graph_.node(consumer).device;
-    const auto key = std::make_tuple(ref, to, options_.share_recv ? -1 : consumer.value);
+    const NodeId send = SendOf(ref, WritesBefore(ref));
+    const auto key = std::make_tuple(send, to, options_.share_recv ? -1 : consumer.value);
     if (const auto found = recvs_.find(key); found != recvs_.end()) return {found->second, 0};
-    const NodeId send = SendOf(ref);
     Node recv = CopyNode(ref, kRecvOp, "/recv", {send, 0}, to);
     recv.reason = options_.share_recv ? absl::StrCat("all uses on ", options_.devices[to])
                                       : absl::StrCat("used by '", graph_.node(consumer).name, "'");
@@ -81,12 +84,52 @@ class Adder {
     return {id, 0};
   }
 
-  NodeId SendOf(OutputRef ref) {
-    if (const auto found = sends_.find(ref); found != sends_.end()) return found->second;
+  // What a node finds in a reference variable is what these have written: it comes after the last of them by an edge of its own. Of writes
+  // that follow one another, the last.
+  const std::vector<NodeId>& WritesBefore(OutputRef ref) {
+    static const auto& none = *new std::vector<NodeId>();
+    const NodeId variable = ReferenceOf(graph_, ops_, ref);
+    if (!variable.valid()) return none;
+    const auto [found, inserted] = uses_.writes.try_emplace(variable);
+    std::vector<NodeId>& writes = found->second;
+    if (!inserted) return writes;
+    for (const OutputRef input : uses_.inputs) {
+      if (Writes(input.node, variable)) writes.push_back(input.node);
+    }
+    for (const NodeId before : graph_.node(uses_.node).control_inputs) {
+      if (Writes(before, variable)) writes.push_back(before);
+    }
+    std::sort(writes.begin(), writes.end());
+    writes.erase(std::unique(writes.begin(), writes.end()), writes.end());
+    const std::vector<NodeId> all = writes;
+    std::erase_if(writes, [&](NodeId write) { return std::any_of(all.begin(), all.end(), [&](NodeId later) { return Follows(later, write); }); });
+    return writes;
+  }
+
+  // By an edge from one to the other: accesses of a variable that conflict have one.
+  bool Follows(NodeId later, NodeId earlier) const {
+    const Node& node = graph_.node(later);
+    return std::any_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) { return input.node == earlier; }) ||
+           std::find(node.control_inputs.begin(), node.control_inputs.end(), earlier) != node.control_inputs.end();
+  }
+
+  bool Writes(NodeId id, NodeId variable) const {
+    const Node& node = graph_.node(id);
+    const std::vector<VariableUse>& uses = ops_.Find(node.op)->variables;
+    return std::any_of(uses.begin(), uses.end(), [&](const VariableUse& use) {
+      return use.writes() && VariableOf(graph_, ops_, node.inputs[use.input]) == variable;
+    });
+  }
+
+  // The Send of what the tensor holds once these have written it. What writes it next waits for the consumer, and so for the Send.
+  NodeId SendOf(OutputRef ref, const std::vector<NodeId>& writes) {
+    const auto key = std::make_pair(ref, writes);
+    if (const auto found = sends_.find(key); found != sends_.end()) return found->second;
     Node send = CopyNode(ref, kSendOp, "/send", ref, MemoryOf(ref));
-    send.reason = "used on another device";
+    send.control_inputs.assign(writes.begin(), writes.end());
+    send.reason = writes.empty() ? "used on another device" : absl::StrCat("used on another device after '", graph_.node(writes.back()).name, "'");
     const NodeId id = graph_.AddUnique(std::move(send));
-    sends_.emplace(ref, id);
+    sends_.emplace(key, id);
     return id;
   }
 
@@ -109,8 +152,14 @@ class Adder {
   const DevicePlacement& placement_;
   const SendRecvOptions& options_;
   std::vector<uint64_t>& by_value_;
-  std::map<OutputRef, NodeId> sends_;
-  std::map<std::tuple<OutputRef, int32_t, int32_t>, NodeId> recvs_;  // by tensor, device and (unless shared) consumer
+  // The node whose inputs are being reached: these as they came, since they tell what it comes after; its writes by variable.
+  struct Uses {
+    NodeId node;
+    absl::InlinedVector<OutputRef, 3> inputs;
+    std::map<NodeId, std::vector<NodeId>> writes = {};
+  } uses_;
+  std::map<std::pair<OutputRef, std::vector<NodeId>>, NodeId> sends_;  // by tensor and the writes that it comes after
+  std::map<std::tuple<NodeId, int32_t, int32_t>, NodeId> recvs_;       // by Send, device and (unless shared) consumer
   std::map<std::pair<OutputRef, int32_t>, NodeId> views_;
 };
 

@@ -157,6 +157,45 @@ TEST(SeveralDevices, AnErrorOfOneDeviceStopsWhatFollowsFromItOnOthers) {
   }
 }
 
+// What is read of a reference is its memory, on other devices too: of three uses of one read, each finds what was written before it.
+constexpr char kReferenceRead[] = R"(
+x = Placeholder() {dtype=float, shape=shape[]}
+v = VariableV2() {dtype=float, shape=shape[]} on "/cpu:0"
+one = Const() {dtype=float, value=float[]{1}}
+ten = Const() {dtype=float, value=float[]{10}}
+init = Assign(v, one) {T=float}
+read = Identity(v) {T=float} on "/cpu:0"
+before = Mul(read, ten) {T=float} on "/cpu:1"
+first = AssignAdd(v, x) ^before {T=float} on "/cpu:0"
+between = Mul(read, ten) ^first {T=float} on "/cpu:1"
+more = Mul(read, read) ^first {T=float} on "/cpu:1"
+second = AssignAdd(v, between) ^more {T=float} on "/cpu:0"
+after = Mul(read, ten) ^second {T=float} on "/cpu:1"
+both = AddV2(second, read) {T=float} on "/cpu:1"
+)";
+
+TEST(SeveralDevices, FindWhatWasWrittenToAReferenceBefore) {
+  for (int devices : {1, 2}) {
+    for (bool share : {false, true}) {
+      for (const char* strategy : {"baseline", "tensorflowmem", "planned"}) {
+        SessionOptions options;
+        options.planning.strategy = strategy;
+        options.planning.share_recv = share;
+        const std::unique_ptr<Session> session = Make(kReferenceRead, devices, options);
+        ASSERT_TRUE(session->Run({}, {}, {"init"}, nullptr).ok());
+        std::vector<float> values;
+        for (int step = 0; step < 2; ++step) {
+          std::vector<Tensor> out;
+          const absl::Status status = session->Run({{"x", Tensor::Scalar(2.0f)}}, {"before", "between", "more", "after", "both"}, {}, &out);
+          ASSERT_TRUE(status.ok()) << status;
+          for (const Tensor& tensor : out) values.push_back(tensor.as<float>()[0]);
+        }
+        EXPECT_THAT(values, ElementsAre(10, 30, 9, 330, 66, 330, 350, 1225, 3850, 770)) << devices << " devices, " << strategy << (share ? ", shared" : "");
+      }
+    }
+  }
+}
+
 // The second has nothing to do; the first waits for 8 MB at 0.4 GB/s.
 TEST(SeveralDevices, ADeviceWithoutWorkIsNotTheBusiest) {
   SessionOptions options;
