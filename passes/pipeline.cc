@@ -20,6 +20,7 @@
 #include "passes/emit/build_plan.h"
 #include "passes/emit/tier_host_memory.h"
 #include "passes/frugal_plans.h"
+#include "passes/less_memory.h"
 #include "passes/order/order_levels.h"
 #include "passes/order/partition.h"
 #include "passes/plan_devices.h"
@@ -340,7 +341,9 @@ absl::StatusOr<Compiled> FindFastest(const std::vector<Variant>& variants, const
     const PassClock::Run run(variants[0].request->clock, "choose swaps");
     fastest = PlanFound(options.BudgetOf(0), plans, worth, static_cast<int64_t>((1 - variants[0].request->work) * static_cast<double>(worth)), found);
   }
+  if (limits.work != nullptr) limits.work->Spend(worth - work.left());
   absl::StatusOr<Compiled> best = absl::InternalError("nothing was found");
+  if (fastest.empty() && std::isfinite(limits.known_seconds)) best = absl::AbortedError("a faster plan is known");
   for (size_t k = 0; k < fastest.size() && !best.ok(); ++k) {
     auto& [ordered, looked] = found[fastest[k]];
     const auto& [request, prepared] = variants[variant_of[fastest[k]]];
@@ -525,8 +528,7 @@ absl::StatusOr<Compiled> FindPlanOfParts(const CompileRequest& request, Prepared
 }
 
 // `nodes`: of the graph as prepared.
-absl::StatusOr<Compiled> CompileOnce(CompileRequest request, Wanted wanted, int32_t& nodes) {
-  PlanLimits limits;
+absl::StatusOr<Compiled> CompileOnce(CompileRequest request, Wanted wanted, PlanLimits limits, int32_t& nodes) {
   const bool first = wanted == Wanted::kFirst, limited = request.options.plan_seconds > 0 && !first;
   if (!request.now) request.now = MachineSeconds;
   if (first) limits.deadline = Deadline(request.now, request.now());
@@ -555,10 +557,16 @@ absl::StatusOr<Compiled> CompileOnce(CompileRequest request, Wanted wanted, int3
 absl::StatusOr<Compiled> Compile(CompileRequest request) {
   MR_ASSIGN_OR_RETURN(const Strategy* const strategy, FindStrategy(request.options.strategy));
   int32_t nodes = 0;
-  const auto compile = [&nodes](CompileRequest of, Wanted wanted) { return CompileOnce(std::move(of), wanted, nodes); };
+  const auto compile = [&nodes](CompileRequest of, Wanted wanted) { return CompileOnce(std::move(of), wanted, {}, nodes); };
   absl::StatusOr<Compiled> compiled = compile(request, Wanted::kFastest);
   if (IsOfHostMemory(compiled.status()) && strategy->order == Strategy::Order::kBest) {
     compiled = FindFrugalPlan(request, nodes, compiled.status(), compile);
+  } else if (compiled.ok() && strategy->order == Strategy::Order::kBest) {
+    const auto compile_for_less = [](CompileRequest of, const PlanLimits& limits) {
+      int32_t same = 0;
+      return CompileOnce(std::move(of), Wanted::kFastest, limits, same);
+    };
+    compiled = FindPlanForLess(request, nodes, *std::move(compiled), compile_for_less);
   }
   MR_RETURN_IF_ERROR(compiled.status());
   // The plan is checked from its steps alone, by code that shares nothing with the passes.

@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "graph/with_message.h"
 #include "millrace/status.h"
 #include "passes/access/sent_values.h"
@@ -99,7 +97,8 @@ absl::Status PlanMemory(const CompileRequest& request, const PlanningOptions& op
       LeastPackedSeconds(plan.gaps, plan.schedule, plan.choice, plan.memory) > kSurelyLonger * limits.known_seconds) {
     return absl::AbortedError("waits too long");
   }
-  plan.lower_bound_seconds = std::max(plan.timeline_seconds, LowerBound(plan.gaps, budget_bytes, plan_seconds));
+  const int64_t whole_budget = limits.whole_budget_bytes > 0 ? limits.whole_budget_bytes : budget_bytes;
+  plan.lower_bound_seconds = std::max(plan.timeline_seconds, LowerBound(plan.gaps, whole_budget, plan_seconds));
   plan.gaps = GapGraph();
   return absl::OkStatus();
 }
@@ -128,7 +127,7 @@ void ApplyTimeline(DeviceTimeline timeline, bool waits_hide_copies, std::vector<
 
 absl::Status OnDevice(const CompileRequest& request, int32_t device, const absl::Status& status) {
   if (status.ok() || request.options.num_devices() == 1) return status;
-  return WithMessage(status, absl::StrCat(DeviceName(request, device), ": ", status.message()));
+  return WithPrefix(status, DeviceName(request, device));
 }
 
 }  // namespace

@@ -102,6 +102,9 @@ class Finder {
     return seconds;
   }
 
+  // What another search has found is known, too.
+  double ToBeat() const { return std::min(Known(), limits_.known_seconds); }
+
   // No plan of the graph is faster: nothing is computed twice, and no copy is waited for.
   bool AllHidden() const {
     return std::any_of(plans_.begin(), plans_.end(), [&](const Plan& plan) {
@@ -117,7 +120,7 @@ class Finder {
   void Begin(size_t k, double known_seconds) {
     PlanLimits limits = limits_;
     limits.effort = PlanEffort::kFull;
-    limits.known_seconds = kWorthImproving * known_seconds;
+    limits.known_seconds = kWorthImproving * std::min(known_seconds, limits_.known_seconds);
     limits.work_part = PartForTheFirst(plans_[k]);
     limits.work = &plans_[k].work;
     std::optional<PlannedSearch>& search = plans_[k].search;
@@ -144,7 +147,7 @@ class Finder {
 
   bool MayGoOn(size_t k) const {
     if (plans_[k].given_up) return false;
-    return plans_[k].search ? !plans_[k].search->finished() : plans_[k].asked || kLeastOfLook * Looked(k) < Known();
+    return plans_[k].search ? !plans_[k].search->finished() : plans_[k].asked || kLeastOfLook * Looked(k) < ToBeat();
   }
 
   bool Over() const { return Late() || (Known() < kNotKnown && (limits_.work->left() <= end_ || AllHidden())); }

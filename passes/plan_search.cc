@@ -25,10 +25,10 @@ namespace {
 
 constexpr int64_t kDepthFirstSize = 20;
 constexpr int kFewestLooks = 3;  // two orders, one rewriting
-constexpr int kFewLooks = 12;
+constexpr int kFewLooks = 12, kMostLooks = 64;
 // Looks that a graph of n nodes is worth: what keeps planning within a second. A count, not a clock, so that plans do not
 // depend on the machine's load.
-int LooksFor(int32_t nodes) { return std::clamp(200'000 / std::max(nodes, 1), kFewestLooks, 64); }
+int LooksFor(int32_t nodes) { return std::clamp(200'000 / std::max(nodes, 1), kFewestLooks, kMostLooks); }
 // For planning in full what was found: a part of all work, or so many units for a node if that is less, and no more than so many in a graph
 // that is not large, whose rewritings gain more.
 constexpr double kWorkForPlans = 0.5;
@@ -129,7 +129,7 @@ class Search {
     for (const int which : tried) {
       if (which != 0 && which != 2 && request_.options.num_devices() > 1) continue;  // orders of one device
       const std::optional<int> best = BestKind();
-      if (best && ((Late() && !over) || kinds_[*best]->step_seconds <= kHidden * kinds_[*best]->compute_seconds)) break;
+      if (best && ((Late() && !over) || IsFastest(*kinds_[*best]))) break;
       MR_ASSIGN_OR_RETURN(OrderedGraph ordered, Order(which));
       --looks_;
       absl::StatusOr<Looked> looked = Look(request_, strategy_, limits_, std::move(ordered));
@@ -142,6 +142,16 @@ class Search {
       if (!kept || looked->step_seconds < kept->step_seconds / kHidden) kept = *std::move(looked);
     }
     return BestKind() ? absl::OkStatus() : refused;
+  }
+
+  // No other order is faster. Of small graphs another one may hide what this one waits for feeds.
+  bool IsFastest(const Looked& looked) const {
+    double compute = looked.compute_seconds;
+    if (looked.devices.size() == 1 && request_.options.BudgetOf(0) > 0 && all_looks_ == kMostLooks) {
+      const std::vector<double>& seconds = looked.devices[0].device.access.seconds;
+      compute = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+    }
+    return looked.step_seconds <= kHidden * compute;
   }
 
   // Of those that are about as fast, the first.

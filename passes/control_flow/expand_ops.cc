@@ -425,6 +425,7 @@ class Expansion {
     Node& node = graph_.mutable_node(id);
     node.op = "StringJoin";
     node.attrs.Set("N", static_cast<int64_t>(node.inputs.size()));
+    node.attrs.Set("_broadcast", true);  // as sums are, and joined strings are not
     return absl::OkStatus();
   }
 

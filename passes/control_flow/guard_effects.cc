@@ -4,7 +4,6 @@
 #include <iterator>
 #include <string>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "graph/of_sides.h"
 #include "millrace/guard.h"

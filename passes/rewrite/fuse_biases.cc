@@ -32,8 +32,6 @@ bool ChannelsFirst(const Node& node) {
   return format == "NCHW" || format == "NCDHW";
 }
 
-bool IsSum(const std::string& op) { return op == "Add" || op == "AddV2"; }
-
 class BiasFuser {
  public:
   BiasFuser(Graph& graph, std::vector<uint64_t>& by_value)

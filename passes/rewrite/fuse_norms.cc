@@ -4,13 +4,12 @@
 #include <optional>
 #include <set>
 #include <unordered_map>
-#include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "graph/fused_norm.h"
 #include "millrace/guard.h"
 #include "millrace/status.h"
 #include "passes/rewrite/bypass.h"
+#include "passes/rewrite/group_ops.h"
 #include "passes/rewrite/order_variable_accesses.h"
 #include "passes/rewrite/positions.h"
 
@@ -22,7 +21,6 @@ constexpr int kX = 0, kScale = 1, kOffset = 2, kMean = 3, kVariance = 4;
 constexpr int kGradDy = 0, kGradX = 1, kGradScale = 2, kGradMean = 3, kGradVariance = 4, kStatistics = 5;
 
 bool IsGradient(const std::string& op) { return op == "FusedBatchNormGrad" || op == "FusedBatchNormGradV2" || op == "FusedBatchNormGradV3"; }
-bool IsSum(const std::string& op) { return op == "Add" || op == "AddV2"; }
 
 bool Trains(const Node& node) { return node.attrs.GetOr("is_training", true); }
 

@@ -56,6 +56,8 @@ bool IsElementwise(const std::string& op) {
   return ops->count(op) > 0;
 }
 
+bool IsSum(const std::string& op) { return op == "Add" || op == "AddV2"; }
+
 std::optional<ReducedAxes> ReductionOf(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   const bool bias = node.op == "BiasAddGrad";

@@ -14,6 +14,9 @@ namespace millrace {
 // Ops whose every element follows from the operands' elements at the same place, and whose kernels need no scratch.
 bool IsElementwise(const std::string& op);
 
+// One that adds two tensors.
+bool IsSum(const std::string& op);
+
 // A reduction of its first input. Dimensions of one element are not reduced.
 struct ReducedAxes {
   std::string op;  // Sum, Mean, Max or Min

@@ -13,7 +13,7 @@
 #include "graph/accumulator.h"
 #include "millrace/status.h"
 #include "passes/control_flow/creation_places.h"
-#include "passes/rewrite/kept_state.h"
+#include "passes/control_flow/kept_state.h"
 
 namespace millrace {
 namespace {

@@ -7,7 +7,7 @@
 #include "graph/mutable_table.h"
 #include "millrace/status.h"
 #include "passes/control_flow/control_flow_ops.h"
-#include "passes/rewrite/kept_state.h"
+#include "passes/control_flow/kept_state.h"
 
 namespace millrace {
 namespace {

@@ -12,7 +12,7 @@
 #include "millrace/status.h"
 #include "passes/control_flow/control_flow_ops.h"
 #include "passes/control_flow/inline_functions.h"
-#include "passes/rewrite/kept_state.h"
+#include "passes/control_flow/kept_state.h"
 #include "passes/rewrite/prune.h"
 #include "passes/shapes/infer_shapes.h"
 

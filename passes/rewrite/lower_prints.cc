@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "passes/rewrite/text_source.h"
+#include "passes/control_flow/text_source.h"
 
 namespace millrace {
 namespace {

@@ -13,9 +13,9 @@
 #include "millrace/status.h"
 #include "passes/control_flow/control_flow_ops.h"
 #include "passes/rewrite/keep_tables.h"
-#include "passes/rewrite/kept_state.h"
+#include "passes/control_flow/kept_state.h"
 #include "passes/rewrite/known_tables.h"
-#include "passes/rewrite/text_source.h"
+#include "passes/control_flow/text_source.h"
 
 namespace millrace {
 namespace {
@@ -136,12 +136,10 @@ class Lowering {
   // A hash of numbers' texts needs the numbers alone.
   void HashNumbers(NodeId id) {
     const Node& node = graph_.node(id);
-    if (node.inputs.size() != 1 || node.op == "StringToHashBucket") return;
     auto waits = node.control_inputs;
-    const Node& text = graph_.node(SourceOfText(graph_, node.inputs[0], waits));
-    if (text.op != "AsString" || text.inputs.size() != 1) return;
-    const DataType type = text.attrs.GetOr<DataType>("T", DataType::kInvalid);
-    if (!IsInteger(type) && type != DataType::kBool) return;
+    const NodeId from = HashedNumbers(graph_, node, waits);
+    if (!from.valid()) return;
+    const Node& text = graph_.node(from);
     AttrMap attrs = text.attrs;
     attrs.Set("num_buckets", node.attrs.GetOr<int64_t>("num_buckets", 0));
     if (const AttrValue* key = node.attrs.Find("key"); key != nullptr) attrs.Set("key", *key);

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/needed_nodes.h"
+#include "graph/with_message.h"
 #include "millrace/op.h"
 #include "millrace/status.h"
 #include "passes/control_flow/control_flow_ops.h"
@@ -55,7 +56,7 @@ class Pruner {
   absl::Status ResolveNames() {
     for (const auto& [name, type] : signature_.feeds) {
       absl::StatusOr<OutputRef> ref = graph_.FindTensor(name);
-      if (!ref.ok()) return absl::Status(ref.status().code(), absl::StrCat("feed: ", ref.status().message()));
+      if (!ref.ok()) return WithPrefix(ref.status(), "feed");
       MR_RETURN_IF_ERROR(CheckFeed(graph_.node(ref->node), name, type));
       MR_RETURN_IF_ERROR(CheckTaken(*ref, "feed", name));
       feeds_.emplace(*ref, FeedNode{name, type, NodeId()});
@@ -63,12 +64,12 @@ class Pruner {
     }
     for (const std::string& name : signature_.fetches) {
       absl::StatusOr<OutputRef> ref = graph_.FindTensor(name);
-      if (!ref.ok()) return absl::Status(ref.status().code(), absl::StrCat("fetch: ", ref.status().message()));
+      if (!ref.ok()) return WithPrefix(ref.status(), "fetch");
       fetches_.push_back(*ref);
     }
     for (const std::string& name : signature_.targets) {
       absl::StatusOr<OutputRef> ref = graph_.FindTensor(name);
-      if (!ref.ok()) return absl::Status(ref.status().code(), absl::StrCat("target: ", ref.status().message()));
+      if (!ref.ok()) return WithPrefix(ref.status(), "target");
       MR_RETURN_IF_ERROR(CheckTaken(*ref, "target", name));
       targets_.push_back(ref->node);
     }

@@ -1,7 +1,5 @@
 #include "passes/rewrite/strided_views.h"
 
-#include <string>
-
 #include "millrace/tensor.h"
 
 namespace millrace {

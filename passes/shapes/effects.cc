@@ -18,24 +18,18 @@ bool ChangesResource(const std::string& op) {
   return std::find(std::begin(kChanging), std::end(kChanging), name) != std::end(kChanging);
 }
 
-bool Reads(const VariableUse& use) { return use.access == VariableAccess::kRead || use.access == VariableAccess::kPresence; }
-
-}  // namespace
-
-bool OnlyReads(const OpDef& def) {
-  return !def.variables.empty() && std::all_of(def.variables.begin(), def.variables.end(), Reads);
-}
-
-bool WritesVariables(const OpDef& def) { return !std::all_of(def.variables.begin(), def.variables.end(), Reads); }
-
 bool HasEffect(const OpDef& def) {
   if (!def.stateful || def.is_no_op || def.is_variable || OnlyReads(def)) return false;
   return (def.state_bytes == 0 && def.name != "DeepCopy") || def.name == "Print";
 }
 
+}  // namespace
+
+bool OnlyReads(const OpDef& def) { return !def.variables.empty() && !def.WritesVariables(); }
+
 bool WritesVariables(const OpRegistry& ops, const std::string& op) {
   const OpDef* def = ops.Find(op);
-  return def != nullptr ? WritesVariables(*def) : ChangesResource(op);
+  return def != nullptr ? def->WritesVariables() : ChangesResource(op);
 }
 
 bool HasEffect(const OpRegistry& ops, const std::string& op) {

@@ -7,9 +7,11 @@
 #include "graph/of_sides.h"
 #include "graph/parameters.h"
 #include "graph/variable_name.h"
+#include "graph/with_message.h"
 #include "millrace/guard.h"
 #include "millrace/status.h"
 #include "passes/shapes/alike_nodes.h"
+#include "passes/shapes/compared_strings.h"
 #include "passes/shapes/dynamic_shapes.h"
 #include "passes/shapes/effects.h"
 #include "passes/shapes/known_ops.h"
@@ -111,7 +113,7 @@ class Inferrer {
     const auto behind = [&](NodeId before) { return behind_write_[before.value]; };
     const OpDef* def = def_of_(node.op);
     behind_write_[id.value] =
-        (def != nullptr && WritesVariables(*def)) || std::any_of(node.control_inputs.begin(), node.control_inputs.end(), behind) ||
+        (def != nullptr && def->WritesVariables()) || std::any_of(node.control_inputs.begin(), node.control_inputs.end(), behind) ||
         std::any_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) { return behind(input.node); });
   }
 
@@ -190,7 +192,9 @@ class Inferrer {
     for (OutputRef input : node.inputs) values.push_back(Value(input));
     InferenceContext context(node.name, node.op, node.attrs, types, values);
     const absl::Status status = def.InferShapes(context);
+    const absl::Status compared = status.ok() ? TakeComparedStrings(context) : absl::OkStatus();
     result_.by_value[id.value] = context.by_value();
+    MR_RETURN_IF_ERROR(compared);
     if (!def.is_variable && IsDynamic(node, context, status)) {
       MR_RETURN_IF_ERROR(InferDynamicNode(id, node, def, status));
       return false;
@@ -453,10 +457,7 @@ class Inferrer {
       if (MakesStrings(node)) not_computed_[id] = absl::StrCat("node '", node.name, "' (", node.op, "): ", outputs.status().message());
       return absl::OkStatus();
     }
-    if (!outputs.ok()) {
-      return absl::Status(outputs.status().code(),
-                          absl::StrCat("node '", node.name, "' (", node.op, "): ", outputs.status().message()));
-    }
+    if (!outputs.ok()) return WithPrefix(outputs.status(), absl::StrCat("node '", node.name, "' (", node.op, ")"));
     values_[id.value] = *std::move(outputs);
     for (size_t i = 0; i < values_[id.value].size(); ++i) {
       graph_.mutable_node(id).outputs[i] = values_[id.value][i].type();

@@ -1,6 +1,5 @@
 // The ops of TensorFlow 1's TensorArrays and stacks. They are resources that change: nodes are taken in an order that their
 // flows allow, so every read sees what was written before. A flow itself is a zero that nobody needs.
-#include <algorithm>
 #include <iterator>
 
 #include "absl/strings/match.h"

@@ -11,6 +11,7 @@
 #include "passes/shapes/needed_feeds.h"
 #include "passes/unroll/alternatives.h"
 #include "passes/unroll/lists.h"
+#include "passes/unroll/loop_ops.h"
 
 namespace millrace {
 
@@ -62,15 +63,20 @@ absl::Status NotKnown(const StraightGraph& out, const Node& node, OutputRef ref,
     if (out.Known(at) != nullptr || !seen.insert(at.node.value).second) continue;
     const Node& from = out.graph().node(at.node);
     const OpDef* def = out.ops().Find(from.op);
+    const std::vector<OutputRef> untyped = IsMerge(from) || def == nullptr ? std::vector<OutputRef>() : out.UntypedInputs(at.node);
     if (from.op == "_Feed") {
       feeds.insert(from.attrs.GetOr<std::string>("tensor", from.name));
+    } else if (!untyped.empty()) {
+      pending.insert(pending.end(), untyped.begin(), untyped.end());  // with their types it would have its own
+    } else if (IsTable(from) || IsChangingTable(from)) {
+      others.insert(absl::StrCat("table '", from.name, "'"));
     } else if (from.inputs.empty() || (def != nullptr && !def->variables.empty())) {
       const Node& holder = from.inputs.empty() ? from : out.graph().node(from.inputs[0].node);
       others.insert(absl::StrCat(def != nullptr && !def->variables.empty() ? "variable '" : "node '", holder.name, "'"));
     } else if (def != nullptr && def->state_bytes > 0) {
       others.insert(absl::StrCat("random numbers of node '", from.name, "'"));
     } else {
-      if (def == nullptr && !IsMerge(from) && !IsSwitch(from)) {
+      if (def == nullptr && !IsPlannedAway(from.op)) {
         unsupported.insert(absl::StrCat("node '", from.name, "' of op ", from.op, ", which is not supported"));
       }
       pending.insert(pending.end(), from.inputs.begin(), from.inputs.end());

@@ -93,12 +93,7 @@ class ListCall {
   absl::StatusOr<std::vector<Value>> Make() {
     list_.dtype = call_.node.attrs.GetOr<DataType>("element_dtype", DataType::kInvalid);
     list_.element_shape = ShapeAt(0);
-    if (op_ == "TensorListReserve") {
-      MR_ASSIGN_OR_RETURN(const int64_t size, NumberAt(1, "the length of the list"));
-      if (size < 0) return CallError(call_, absl::StrCat("the length of the list is ", size));
-      list_.items.Resize(size);
-    }
-    return Done();
+    return op_ == "TensorListReserve" ? Resize() : Done();
   }
 
   // A list's items are rows of the tensor, in order or where indices say.

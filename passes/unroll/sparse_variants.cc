@@ -2,8 +2,6 @@
 // A sparse tensor is a list of its indices, values and shape, a batch of them a list of such lists.
 //
 //   indices [0 1] [0 3] [2 0], values a b c ──► SerializeManySparse ──► list [1 3 | a b], [ | ], [0 | c] ──► DeserializeSparse ──► as before
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "passes/unroll/lists.h"

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "passes/control_flow/control_flow_ops.h"
+#include "passes/control_flow/kept_state.h"
+#include "passes/control_flow/text_source.h"
 #include "passes/shapes/effects.h"
 
 namespace millrace {
@@ -66,13 +69,21 @@ absl::StatusOr<NodeId> StraightGraph::AddWaiter(const char* op, const std::strin
   return Add(std::move(waiter));
 }
 
-// What lower_switches takes away later has no rule: Switch and Merge.
+const TensorType* StraightGraph::TypeOrNull(OutputRef ref) const {
+  const Node& from = graph_.node(ref.node);
+  return static_cast<size_t>(ref.index) < from.outputs.size() ? &from.outputs[ref.index] : nullptr;
+}
+
+// What passes after this one lower has no rule: Switch and Merge, what reads tables, hashes of numbers' texts.
 bool StraightGraph::TypeByHand(NodeId id) {
   const Node& node = graph_.node(id);
-  const auto type = [&](OutputRef ref) -> const TensorType* {
-    const Node& from = graph_.node(ref.node);
-    return static_cast<size_t>(ref.index) < from.outputs.size() ? &from.outputs[ref.index] : nullptr;
-  };
+  if (IsTableFind(node)) return TypeFound(id);
+  if (IsTableSize(node)) {
+    tracker_.Declare(id, {{DataType::kInt64, Shape()}}, {Tensor()});
+    return true;
+  }
+  if (absl::StartsWith(node.op, "StringToHashBucket")) return TypeHash(id);
+  const auto type = [&](OutputRef ref) { return TypeOrNull(ref); };
   const auto value = [&](OutputRef ref) { return Known(ref) == nullptr ? Tensor() : *Known(ref); };
   if (IsSwitch(node)) {
     const TensorType* data = type(node.inputs[0]);
@@ -99,12 +110,54 @@ bool StraightGraph::TypeByHand(NodeId id) {
   return false;
 }
 
+// A value of the table, which the default is one of, for every key.
+bool StraightGraph::TypeFound(NodeId id) {
+  const Node& node = graph_.node(id);
+  if (node.inputs.size() != 3) return false;
+  const Node& table = graph_.node(SourceOfHandle(graph_, node.inputs[0]).node);
+  const TensorType *keys = TypeOrNull(node.inputs[1]), *otherwise = TypeOrNull(node.inputs[2]);
+  const TensorType* key = IsDenseTable(table) && !table.inputs.empty() ? TypeOrNull(table.inputs[0]) : nullptr;
+  if (keys == nullptr || otherwise == nullptr || (IsDenseTable(table) && key == nullptr)) return false;
+  const int key_rank = key == nullptr ? 0 : key->shape.rank();
+  const bool of_numbers = key_rank == 0 && otherwise->shape.rank() == 0;
+  const bool known = !graph_.node(node.inputs[1].node).dynamic_output(node.inputs[1].index) &&
+                     !graph_.node(node.inputs[2].node).dynamic_output(node.inputs[2].index);
+  if ((!of_numbers && !known) || keys->shape.rank() < key_rank) return false;
+  TensorType found{otherwise->dtype, Shape()};
+  for (int d = 0; d + key_rank < keys->shape.rank(); ++d) found.shape.AddDim(keys->shape.dim(d));
+  for (int64_t dim : otherwise->shape.dims()) found.shape.AddDim(dim);
+  const OutputRef source = node.inputs[1];
+  tracker_.Declare(id, {std::move(found)}, {Tensor()});
+  if (of_numbers) tracker_.DeclarePassed(id, 0, {source});
+  return true;
+}
+
+bool StraightGraph::TypeHash(NodeId id) {
+  const Node& node = graph_.node(id);
+  absl::InlinedVector<NodeId, 2> waits;
+  const TensorType* text = node.inputs.empty() ? nullptr : TypeOrNull(node.inputs[0]);
+  if (text == nullptr || !HashedNumbers(graph_, node, waits).valid()) return false;
+  const OutputRef source = node.inputs[0];
+  tracker_.Declare(id, {{DataType::kInt64, text->shape}}, {Tensor()});
+  tracker_.DeclarePassed(id, 0, {source});
+  return true;
+}
+
 std::optional<TensorType> StraightGraph::Type(OutputRef ref) const {
   const Node& node = graph_.node(ref.node);
   if (static_cast<size_t>(ref.index) >= node.outputs.size() || node.dynamic_output(ref.index)) return std::nullopt;
   const TensorType& type = node.outputs[ref.index];
   if (!type.shape.fully_known()) return std::nullopt;
   return type;
+}
+
+std::vector<OutputRef> StraightGraph::UntypedInputs(NodeId id) const {
+  std::vector<OutputRef> untyped;
+  const Node& node = graph_.node(id);
+  for (const OutputRef& input : node.inputs) {
+    if (node.outputs.empty() && TypeOrNull(input) == nullptr) untyped.push_back(input);
+  }
+  return untyped;
 }
 
 std::optional<size_t> StraightGraph::MissingValue(NodeId id) const {

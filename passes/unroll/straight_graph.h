@@ -35,6 +35,8 @@ class StraightGraph {
   }
   // Takes back a node that nothing has taken anything of yet.
   void Remove(NodeId id) { graph_.RemoveNode(id); }
+  // Of a node that has no types: inputs that have none either.
+  std::vector<OutputRef> UntypedInputs(NodeId id) const;
   // Of a node that has no types: an input whose value its shape rule asked for in vain, though its type is known.
   std::optional<size_t> MissingValue(NodeId id) const;
   // Without what planning establishes: types are inferred again.
@@ -78,6 +80,9 @@ class StraightGraph {
  private:
   absl::StatusOr<NodeId> AddWaiter(const char* op, const std::string& name, const std::vector<NodeId>& controls);
   bool TypeByHand(NodeId id);
+  bool TypeFound(NodeId id);
+  bool TypeHash(NodeId id);
+  const TensorType* TypeOrNull(OutputRef ref) const;
   bool FollowsFromMoreThanFeeds(const Node& node) const;
   absl::StatusOr<OutputRef> Slice(const Origin& origin, OutputRef tensor, int64_t begin, int64_t end, bool drop_dimension);
 

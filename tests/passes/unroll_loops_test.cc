@@ -109,6 +109,28 @@ TEST(UnrollLoops, AnIndexKnownOnlyWhenRunningIsAGather) {
   EXPECT_EQ(gather.inputs[0].node, graph.Find("x"));
 }
 
+// Later passes lower what reads a table, and hashes of numbers' texts: their sizes are those of the keys.
+TEST(UnrollLoops, WhatTablesAndHashesOfNumbersGiveHasItsSize) {
+  constexpr char kNodes[] =
+      "keys = Placeholder() {dtype=int64, shape=shape[4]}\nnone = Const() {dtype=int64, value=int64[]{0}}\n"
+      "pair = Const() {dtype=float, value=float[2]{0, 0}}\nscalar = Const() {dtype=int32, value=int32[0]{}}\n"
+      "table = HashTableV2() {key_dtype=int64, value_dtype=int64}\n"
+      "found = LookupTableFindV2(table, keys, none) {Tin=int64, Tout=int64}\n"
+      "found_list = TensorListFromTensor(found, scalar) {element_dtype=int64}\na = TensorListLength(found_list)\n"
+      "pairs = MutableHashTableOfTensorsV2() {key_dtype=int64, value_dtype=float, value_shape=shape[2]}\n"
+      "found_pairs = LookupTableFindV2(pairs, keys, pair) {Tin=int64, Tout=float}\n"
+      "pairs_list = TensorListFromTensor(found_pairs, shape) {element_dtype=float}\nb = TensorListLength(pairs_list)\n"
+      "texts = AsString(keys) {T=int64}\nhash = StringToHashBucketFast(texts) {num_buckets=5}\n"
+      "hash_list = TensorListFromTensor(hash, scalar) {element_dtype=int64}\nc = TensorListLength(hash_list)\n";
+  Graph graph;
+  const absl::StatusOr<UnrollResult> result = UnrollWith(kNodes, &graph);
+  ASSERT_TRUE(result.ok()) << result.status();
+  constexpr char kLong[] = "size = LookupTableSizeV2(table)\nlong = TensorListReserve(shape, size) {element_dtype=float}\n";
+  const absl::Status refused = UnrollWith(absl::StrCat(kNodes, kLong), &graph).status();
+  EXPECT_TRUE(absl::StrContains(refused.message(), "table 'table'")) << refused;
+  EXPECT_FALSE(absl::StrContains(refused.message(), "not supported")) << refused;
+}
+
 TEST(UnrollLoops, ItemsWhoseSizesAreNotKnownMayBeGathered) {
   Graph graph;
   ASSERT_TRUE(UnrollWith("found = Where(x) {T=float}\nempty = EmptyTensorList(shape, five) {element_dtype=int64}\n"

@@ -1,7 +1,7 @@
 // Kept state: a resource of the graph as a variable of bytes, all zero in the beginning (graph/hidden_state.h); what keep_tables and
 // keep_accumulators share.
-#ifndef MILLRACE_PASSES_REWRITE_KEPT_STATE_H_
-#define MILLRACE_PASSES_REWRITE_KEPT_STATE_H_
+#ifndef MILLRACE_PASSES_CONTROL_FLOW_KEPT_STATE_H_
+#define MILLRACE_PASSES_CONTROL_FLOW_KEPT_STATE_H_
 
 #include <cstdint>
 #include <string>
@@ -36,4 +36,4 @@ void BecomeNoOp(Graph& graph, NodeId id);
 
 }  // namespace millrace
 
-#endif  // MILLRACE_PASSES_REWRITE_KEPT_STATE_H_
+#endif  // MILLRACE_PASSES_CONTROL_FLOW_KEPT_STATE_H_

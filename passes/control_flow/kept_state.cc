@@ -1,4 +1,4 @@
-#include "passes/rewrite/kept_state.h"
+#include "passes/control_flow/kept_state.h"
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

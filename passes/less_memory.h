@@ -1,0 +1,28 @@
+// Less memory: a plan that is made for less memory than there is, where that is faster.
+//
+// A plan for less memory is one for more, and a search that begins elsewhere may end at a better plan. Graphs of few nodes are planned in
+// milliseconds, so they are planned for smaller budgets as well. Those are the same whatever the budget, so that a larger one has
+// the plans of a smaller one to choose from.
+#ifndef MILLRACE_PASSES_LESS_MEMORY_H_
+#define MILLRACE_PASSES_LESS_MEMORY_H_
+
+#include <cstdint>
+#include <functional>
+
+#include "absl/status/statusor.h"
+#include "passes/access/swap_choice.h"
+#include "passes/pipeline.h"
+#include "passes/prepare.h"
+
+namespace millrace {
+
+// `limits.work` pays for the search. Aborted where no plan is faster than what is known.
+using CompileForLess = std::function<absl::StatusOr<Compiled>(CompileRequest request, const PlanLimits& limits)>;
+
+// `best`, the plan for all of the memory, or a faster one. On one device with a budget, without plan_seconds. `prepared_nodes`: of the graph as
+// prepared.
+absl::StatusOr<Compiled> FindPlanForLess(const CompileRequest& request, int32_t prepared_nodes, Compiled best, const CompileForLess& compile);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_LESS_MEMORY_H_

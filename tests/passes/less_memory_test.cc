@@ -1,0 +1,141 @@
+// A plan for less memory is one for more: which budgets are tried, and what is taken of them.
+#include "passes/less_memory.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "gtest/gtest.h"
+#include "passes/pipeline.h"
+#include "testlib/random_graph.h"
+#include "testlib/random_request.h"
+#include "testlib/test_ops.h"
+
+namespace millrace {
+namespace {
+
+constexpr int32_t kNodes = 100;
+
+// A plan that moves something, a second of it compute.
+Compiled PlanOf(double step_seconds) {
+  Compiled compiled;
+  compiled.plan.predicted_step_seconds = step_seconds;
+  compiled.plan.predicted_compute_seconds = compiled.plan.lower_bound_seconds = 1;
+  compiled.plan.counts.swap_outs = 1;
+  compiled.plan.devices.resize(1);
+  return compiled;
+}
+
+// Where the plan for all of the memory takes two seconds, and the others what `step` says of their budgets.
+class LessMemoryTest : public testing::Test {
+ protected:
+  using Step = std::function<absl::StatusOr<double>(int64_t)>;
+
+  Compiled Find(int64_t budget, const Step& step, double first_seconds = 2, int32_t nodes = kNodes) {
+    request_.options.device_memory_bytes = budget;
+    tried_.clear();
+    const auto compile = [&](CompileRequest of, const PlanLimits& limits) -> absl::StatusOr<Compiled> {
+      EXPECT_EQ(limits.whole_budget_bytes, budget);
+      tried_.push_back(of.options.BudgetOf(0));
+      const absl::StatusOr<double> seconds = step(tried_.back());
+      if (!seconds.ok()) return seconds.status();
+      Compiled compiled = PlanOf(*seconds);
+      compiled.plan.devices[0].budget_bytes = tried_.back();
+      return compiled;
+    };
+    Compiled first = PlanOf(first_seconds);
+    first.plan.devices[0].budget_bytes = budget;
+    absl::StatusOr<Compiled> found = FindPlanForLess(request_, nodes, std::move(first), compile);
+    EXPECT_TRUE(found.ok()) << found.status();
+    return *std::move(found);
+  }
+
+  const OpRegistry ops_ = TestOps();
+  StubOracle oracle_;
+  Graph graph_;
+  CompileRequest request_{graph_, ops_, oracle_, {}, {}, UnitMachine(), {}};
+  std::vector<int64_t> tried_;
+};
+
+// No plan of less than half the memory.
+absl::StatusOr<double> Slower(int64_t budget) {
+  if (budget < 500'000) return absl::ResourceExhaustedError("does not fit");
+  return 3;
+}
+
+TEST_F(LessMemoryTest, TheFastestIsTakenForTheWholeBudget) {
+  const Compiled found = Find(1'000'000, [](int64_t budget) { return budget < 900'000 && budget > 800'000 ? absl::StatusOr<double>(1.5) : Slower(budget); });
+  EXPECT_EQ(found.plan.predicted_step_seconds, 1.5);
+  EXPECT_EQ(found.plan.devices[0].budget_bytes, 1'000'000);
+  EXPECT_EQ(Find(1'000'000, Slower).plan.predicted_step_seconds, 2);
+}
+
+TEST_F(LessMemoryTest, ALargerBudgetTriesThoseOfASmallerOne) {
+  Find(1'000'000, Slower);
+  const std::vector<int64_t> of_larger = tried_;
+  Find(801'234, Slower);
+  ASSERT_GT(tried_.size(), 10u);
+  ASSERT_GT(of_larger.size(), tried_.size());
+  EXPECT_EQ(std::vector<int64_t>(of_larger.end() - static_cast<std::ptrdiff_t>(tried_.size()), of_larger.end()), tried_);
+  for (const int64_t budget : tried_) EXPECT_LT(budget, 801'234);
+}
+
+TEST_F(LessMemoryTest, ItEndsWhereNothingFitsOrNothingIsLeftToGain) {
+  Find(1'000'000, Slower);
+  EXPECT_GE(tried_[tried_.size() - 2], 500'000);
+  EXPECT_LT(tried_.back(), 500'000);
+  Find(1'000'000, [](int64_t) { return 1.0; });
+  EXPECT_EQ(tried_.size(), 1u) << "its plan is at its bound";
+  Find(1'000'000, Slower, 1);
+  EXPECT_TRUE(tried_.empty());
+  Find(1'000'000, [](int64_t) { return absl::AbortedError("a faster plan is known"); });
+  EXPECT_GT(tried_.size(), 10u);
+}
+
+TEST_F(LessMemoryTest, NotForLargeGraphsNorAgainstTheClockNorBesideADisk) {
+  Find(1'000'000, Slower, 2, 20'000);
+  EXPECT_TRUE(tried_.empty());
+  request_.options.plan_seconds = 1;
+  Find(1'000'000, Slower);
+  EXPECT_TRUE(tried_.empty());
+  request_.options.plan_seconds = 0;
+  request_.disk_tier = true;
+  Find(1'000'000, Slower);
+  EXPECT_TRUE(tried_.empty());
+}
+
+// Whole plans of random graphs, from little memory up.
+TEST(LessMemory, MoreMemoryIsSeldomSlower) {
+  constexpr int kGraphs = 30;
+  const OpRegistry ops = TestOps();
+  int plans = 0, slower = 0;
+  for (int seed = 0; seed < kGraphs; ++seed) {
+    RandomGraph random(static_cast<uint32_t>(6'000'000 + seed));
+    StubOracle oracle;
+    CompileRequest request = RequestOf(random, ops, oracle);
+    double best = std::numeric_limits<double>::infinity();
+    for (int64_t budget = 64 * 8; budget <= 64 * 96; budget += 64 * 8) {
+      request.options.device_memory_bytes = budget;
+      const absl::StatusOr<Compiled> compiled = Compile(request);
+      if (absl::IsResourceExhausted(compiled.status())) continue;
+      ASSERT_TRUE(compiled.ok()) << "seed " << seed << ": " << compiled.status();
+      const double step = compiled->plan.predicted_step_seconds;
+      EXPECT_EQ(compiled->plan.devices[0].budget_bytes, budget);
+      EXPECT_GE(step, compiled->plan.lower_bound_seconds * (1 - 1e-6));
+      slower += step > 1.01 * best ? 1 : 0;
+      best = std::min(best, step);
+      ++plans;
+    }
+  }
+  EXPECT_GT(plans, 6 * kGraphs);
+  EXPECT_LE(slower, 8) << "of " << plans;
+}
+
+}  // namespace
+}  // namespace millrace
