@@ -1,5 +1,7 @@
 #include "runtime/op_evaluator.h"
 
+#include <memory>
+
 #include "absl/strings/str_cat.h"
 #include "graph/exceptions.h"
 #include "millrace/status.h"
@@ -15,6 +17,12 @@ class SerialRunner final : public ParallelRunner {
     for (int64_t i = 0; i < shards; ++i) fn(i);
   }
 };
+
+// The tensor's memory, or the beginning of it, under another type.
+Tensor MemoryAs(const Tensor& tensor, DataType dtype, const Shape& shape) {
+  auto owner = std::make_shared<Tensor>(tensor);
+  return Tensor::Wrap(dtype, shape, owner->mutable_data(), owner);
+}
 
 }  // namespace
 
@@ -34,9 +42,8 @@ absl::StatusOr<std::vector<Tensor>> EvaluateOp(const OpDef& def, const KernelReg
                                                ParallelRunner* parallel) {
   if (def.is_view) {
     const TensorType& type = instance.outputs[0];
-    if (type.dtype == inputs[0].dtype()) return std::vector<Tensor>{inputs[0].Reshaped(type.shape)};
-    auto owner = std::make_shared<Tensor>(inputs[0]);  // Bitcast
-    return std::vector<Tensor>{Tensor::Wrap(type.dtype, type.shape, owner->mutable_data(), owner)};
+    const bool whole = type.dtype == inputs[0].dtype() && type.shape.num_elements() == inputs[0].num_elements();
+    return std::vector<Tensor>{whole ? inputs[0].Reshaped(type.shape) : MemoryAs(inputs[0], type.dtype, type.shape)};
   }
   if (EvaluatesStrings(instance)) return EvaluateStrings(def, kernels, instance, inputs);
   const KernelFactory* factory = kernels.Find(instance.op);
@@ -77,7 +84,7 @@ absl::StatusOr<std::vector<Tensor>> EvaluateOp(const OpDef& def, const KernelReg
   MR_RETURN_IF_ERROR(WithoutKernelExceptions([&] { return kernel->Run(context); }));
   MR_RETURN_IF_ERROR(CheckRealShapes(shapes, instance.outputs));
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (shapes[i] != outputs[i].shape()) outputs[i] = outputs[i].Reshaped(shapes[i]);
+    if (shapes[i] != outputs[i].shape()) outputs[i] = MemoryAs(outputs[i], outputs[i].dtype(), shapes[i]);
   }
   return outputs;
 }

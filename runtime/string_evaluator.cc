@@ -1,20 +1,29 @@
 #include "runtime/string_evaluator.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
 #include <map>
 #include <set>
+#include <sstream>
 #include <string>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "graph/feature_crosses.h"
 #include "graph/ngrams.h"
 #include "graph/number_text.h"
 #include "graph/regex.h"
 #include "graph/string_codes.h"
 #include "graph/string_pieces.h"
 #include "graph/table.h"
+#include "graph/tensor_message.h"
 #include "graph/unicode.h"
 #include "graph/value_text.h"
 #include "millrace/status.h"
@@ -28,12 +37,13 @@ using Outputs = absl::StatusOr<std::vector<Tensor>>;
 // Ops that move elements whatever these are, or compare two.
 bool MovesElements(const std::string& op) {
   static const auto& ops = *new std::set<std::string>{
-      "BroadcastTo", "Concat", "ConcatV2", "DenseToDenseSetOperation", "DenseToSparseSetOperation", "DynamicPartition", "DynamicStitch",
-      "EditDistance", "Equal", "Fill", "Gather", "GatherNd", "GatherV2", "ListDiff", "MirrorPad", "NotEqual", "Pack", "Pad", "PadV2",
-      "RaggedFillEmptyRows", "RaggedGather", "RaggedTensorToSparse", "RaggedTensorToTensor", "Reverse", "ReverseV2", "Roll", "ScatterNd",
+      "BroadcastTo", "Concat", "ConcatV2", "ConjugateTranspose", "DenseToDenseSetOperation", "DenseToSparseSetOperation",
+      "DynamicPartition", "DynamicStitch", "EditDistance", "Equal", "Fill", "Gather", "GatherNd", "GatherV2", "InplaceUpdate", "ListDiff",
+      "MirrorPad", "NotEqual", "OneHot", "Pack", "Pad", "PadV2", "ParallelConcat", "ParallelDynamicStitch", "RaggedFillEmptyRows",
+      "RaggedGather", "RaggedTensorToSparse", "RaggedTensorToTensor", "Reverse", "ReverseSequence", "ReverseV2", "Roll", "ScatterNd",
       "Select", "SelectV2", "SetSize", "Slice", "SparseConcat", "SparseFillEmptyRows", "SparseReorder", "SparseSlice", "SparseSplit",
-      "SparseToDense", "SparseToSparseSetOperation", "Split", "SplitV", "StridedSlice", "TensorScatterUpdate", "Tile", "Transpose", "Unique",
-      "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2", "Unpack", "ZerosLike"};
+      "SparseToDense", "SparseToSparseSetOperation", "Split", "SplitV", "StatelessShuffle", "StridedSlice", "TensorScatterUpdate",
+      "TensorStridedSliceUpdate", "Tile", "Transpose", "Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2", "Unpack", "ZerosLike"};
   return ops.count(op) > 0;
 }
 
@@ -51,18 +61,6 @@ Outputs AsString(const OpInstance& instance, const Tensor& numbers) {
   return std::vector<Tensor>{std::move(result)};
 }
 
-Outputs Join(const OpInstance& instance, absl::Span<const Tensor> inputs) {
-  const std::string separator = instance.attrs.GetOr<std::string>("separator", "");
-  Tensor result(DataType::kString, instance.outputs[0].shape);
-  for (int64_t i = 0; i < result.num_elements(); ++i) {
-    for (size_t k = 0; k < inputs.size(); ++k) {
-      if (k > 0) result.mutable_strings()[i] += separator;
-      result.mutable_strings()[i] += inputs[k].strings()[inputs[k].shape().rank() == 0 ? 0 : i];
-    }
-  }
-  return std::vector<Tensor>{std::move(result)};
-}
-
 // Where element `at` of the result is in a tensor that is broadcast to its shape.
 int64_t BroadcastIndex(const Shape& result, int64_t at, const Shape& given) {
   int64_t index = 0, stride = 1;
@@ -74,6 +72,18 @@ int64_t BroadcastIndex(const Shape& result, int64_t at, const Shape& given) {
     stride *= given.dim(given.rank() - d);
   }
   return index;
+}
+
+Outputs Join(const OpInstance& instance, absl::Span<const Tensor> inputs) {
+  const std::string separator = instance.attrs.GetOr<std::string>("separator", "");
+  Tensor result(DataType::kString, instance.outputs[0].shape);
+  for (int64_t i = 0; i < result.num_elements(); ++i) {
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      if (k > 0) result.mutable_strings()[i] += separator;
+      result.mutable_strings()[i] += inputs[k].strings()[BroadcastIndex(result.shape(), i, inputs[k].shape())];
+    }
+  }
+  return std::vector<Tensor>{std::move(result)};
 }
 
 // Where the characters of text in UTF-8 begin, and its end. TensorFlow takes whatever is first for the beginning of one.
@@ -193,13 +203,35 @@ Outputs Replace(const OpInstance& instance, absl::Span<const Tensor> inputs) {
   return Changed(inputs[0], [&](const std::string& text) { return regex.Replaced(text, rewrite, everywhere); });
 }
 
+Outputs Text(std::string text) {
+  Tensor result(DataType::kString, Shape());
+  result.mutable_strings()[0] = std::move(text);
+  return std::vector<Tensor>{std::move(result)};
+}
+
+Outputs ReadFile(const std::string& path) {
+  struct stat about = {};
+  if (stat(path.c_str(), &about) != 0) return absl::NotFoundError(absl::StrCat(path, "; ", std::strerror(errno)));
+  if (S_ISDIR(about.st_mode)) return absl::FailedPreconditionError(absl::StrCat(path, "; Is a directory"));
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream content;
+  if (file.peek() != std::ifstream::traits_type::eof()) content << file.rdbuf();
+  if (file.is_open() && !file.bad() && content.good()) return Text(content.str());
+  return absl::PermissionDeniedError(absl::StrCat(path, "; cannot be read"));
+}
+
 Outputs Format(const OpInstance& instance, absl::Span<const Tensor> inputs) {
   const ValueTemplate text(instance.attrs);
   std::vector<std::string> values;
   for (const Tensor& input : inputs) values.push_back(EndValuesText(input, text.most()));
-  Tensor result(DataType::kString, Shape());
-  result.mutable_strings()[0] = text.Filled(values);
-  return std::vector<Tensor>{std::move(result)};
+  return Text(text.Filled(values));
+}
+
+// (what files of a checkpoint begin with[, which of them], how many they are)
+Outputs ShardName(const std::string& op, absl::Span<const Tensor> inputs) {
+  const std::string count = absl::StrFormat("-of-%05d", inputs.back().IntAt(0));
+  if (op == "ShardedFilespec") return Text(absl::StrCat(inputs[0].strings()[0], "-\?\?\?\?\?", count));
+  return Text(absl::StrCat(inputs[0].strings()[0], absl::StrFormat("-%05d", inputs[1].IntAt(0)), count));
 }
 
 // Numbers in place of strings, in their order. What pads with zeros pads with empty strings.
@@ -245,18 +277,24 @@ Outputs EvaluateNumbers(const OpDef& def, const KernelRegistry& kernels, OpInsta
   return EvaluateOp(def, kernels, instance, std::move(numbers));
 }
 
-// ScatterNd adds up what comes to one place; TensorFlow's joins strings there.
-absl::Status ExpectPlacesOnce(const OpDef& def, const KernelRegistry& kernels, const OpInstance& instance, std::vector<Tensor> inputs) {
-  Tensor ones(DataType::kInt32, inputs[1].shape());
-  for (int32_t& one : ones.mutable_as<int32_t>()) one = 1;
-  inputs[1] = std::move(ones);
-  MR_ASSIGN_OR_RETURN(const std::vector<Tensor> counts, EvaluateNumbers(def, kernels, instance, std::move(inputs)));
-  for (const int32_t count : counts[0].as<int32_t>()) {
-    if (count <= 1) continue;
-    return absl::UnimplementedError(
-        absl::StrCat("node '", instance.name, "' (ScatterNd): ", count, " strings come to one place, which are not joined here"));
+// Strings that come to one place are joined. Places outside are the kernel's to refuse, or to pass over.
+Tensor ScatterNd(const Tensor& indices, const Tensor& updates, const Shape& shape) {
+  const int depth = static_cast<int>(indices.shape().dim(indices.shape().rank() - 1));
+  int64_t size = 1;  // of what an index stands for
+  for (int d = depth; d < shape.rank(); ++d) size *= shape.dim(d);
+  Tensor result(DataType::kString, shape);
+  const int64_t count = size == 0 ? 0 : updates.num_elements() / size;
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t place = 0;
+    bool inside = true;
+    for (int d = 0; d < depth; ++d) {
+      const int64_t at = indices.IntAt(i * depth + d);
+      inside = inside && at >= 0 && at < shape.dim(d);
+      place = place * shape.dim(d) + at;
+    }
+    for (int64_t k = 0; k < size && inside; ++k) result.mutable_strings()[place * size + k] += updates.strings()[i * size + k];
   }
-  return absl::OkStatus();
+  return result;
 }
 
 Outputs MoveNumbers(const OpDef& def, const KernelRegistry& kernels, const OpInstance& instance, absl::Span<const Tensor> inputs) {
@@ -265,10 +303,8 @@ Outputs MoveNumbers(const OpDef& def, const KernelRegistry& kernels, const OpIns
   for (Tensor& tensor : numbers) {
     if (tensor.dtype() == DataType::kString) tensor = numbering.Numbers(tensor);
   }
-  if (instance.op == "ScatterNd") {
-    MR_RETURN_IF_ERROR(ExpectPlacesOnce(def, kernels, instance, numbers));
-  }
   MR_ASSIGN_OR_RETURN(std::vector<Tensor> outputs, EvaluateNumbers(def, kernels, instance, std::move(numbers)));
+  if (instance.op == "ScatterNd") return std::vector<Tensor>{ScatterNd(inputs[0], inputs[1], instance.outputs[0].shape)};
   for (size_t o = 0; o < outputs.size(); ++o) {
     if (instance.outputs[o].dtype == DataType::kString) outputs[o] = numbering.Strings(outputs[o]);
   }
@@ -287,6 +323,8 @@ Outputs EvaluateStrings(const OpDef& def, const KernelRegistry& kernels, const O
   const std::string& op = instance.op;
   if (op == "AsString") return AsString(instance, inputs[0]);
   if (op == "StringJoin") return Join(instance, inputs);
+  if (op == "Empty") return std::vector<Tensor>{Tensor(DataType::kString, instance.outputs[0].shape)};
+  if (op == "ReadFile") return ReadFile(inputs[0].strings()[0]);
   if (op == "Substr") return Substr(instance, inputs[0], inputs[1], inputs[2]);
   if (op == "StringSplit" || op == "StringSplitV2") return Split(instance, inputs[0], inputs[1]);
   if (op == "StringNGrams") return MakeNGrams(instance, inputs[0], inputs[1]);
@@ -306,9 +344,11 @@ Outputs EvaluateStrings(const OpDef& def, const KernelRegistry& kernels, const O
     return Changed(inputs[0], [](const std::string& s) { return std::string(absl::StripAsciiWhitespace(s)); });
   }
   if (op == "StringFormat") return Format(instance, inputs);
+  if (op == "SerializeTensor") return Text(TensorMessage(inputs[0]));
+  if (op == "ShardedFilename" || op == "ShardedFilespec") return ShardName(op, inputs);
   if (MovesElements(op)) return MoveNumbers(def, kernels, instance, inputs);
   const auto codes = StringCodeOps();
-  if (std::find(codes.begin(), codes.end(), op) != codes.end()) return StringCodes(op, instance.attrs, inputs);
+  if (std::find(codes.begin(), codes.end(), op) != codes.end() || CrossesTexts(op, instance.attrs)) return StringCodes(op, instance.attrs, inputs);
   return absl::UnimplementedError(absl::StrCat("the strings of op '", op, "' (node '", instance.name, "') are not computed"));
 }
 

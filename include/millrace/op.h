@@ -123,7 +123,7 @@ struct OpDef {
 
   // Pairs {output, input}: the kernel computes right when the output overwrites the input.
   std::vector<std::pair<int, int>> in_place;
-  // Output 0 is input 0 under another shape or name: no kernel, no memory, no copy.
+  // Output 0 is input 0 under another shape or name: no kernel, no memory, no copy. It has no more bytes than input 0.
   bool is_view = false;
   std::vector<VariableUse> variables;
   // Output 0 is the variable of input 0 itself (Assign, ApplyAdam on references).
@@ -146,8 +146,9 @@ struct OpDef {
   bool Writes(int input) const {
     return std::any_of(variables.begin(), variables.end(), [&](const VariableUse& use) { return use.input == input && use.writes(); });
   }
-  // Runs the shape rule. InvalidArgument when the rule says so, when it read an input that the node does not have, or when the node has
-  // fewer inputs or outputs than the rest of this takes for granted (variables, is_view, returns_variable).
+  // Runs the shape rule. InvalidArgument when the rule says so, when it read an input that the node does not have, when the node has
+  // fewer inputs or outputs than the rest of this takes for granted (variables, is_view, returns_variable), or when a view is larger
+  // than its input.
   absl::Status InferShapes(InferenceContext& context) const;
 };
 

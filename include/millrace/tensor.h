@@ -1,13 +1,14 @@
 // A tensor in host memory: what goes in as a feed, comes out as a fetch, or sits in a graph as a constant.
 //
 // Copies share the bytes. A tensor may be read by any thread; mutable_data() is for the thread that made
-// the tensor, before it is shared.
+// the tensor, before it is shared. What is moved from is no tensor, empty().
 #ifndef MILLRACE_TENSOR_H_
 #define MILLRACE_TENSOR_H_
 
 #include <memory>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -19,14 +20,23 @@ class Tensor {
  public:
   // No tensor: empty(), of type kInvalid and without bytes, to be assigned to.
   Tensor() = default;
-  // Zeroed elements. Requires a fully known shape; elements of type string are empty strings.
+  // Zeroed elements; elements of type string are empty strings. Throws std::invalid_argument where the shape is not fully known, and
+  // std::bad_alloc where there is no such memory.
   Tensor(DataType dtype, Shape shape);
+  Tensor(const Tensor& other) = default;
+  Tensor(Tensor&& other) noexcept { Swap(other); }
+  Tensor& operator=(const Tensor& other) = default;
+  Tensor& operator=(Tensor&& other) noexcept {
+    Tensor(std::move(other)).Swap(*this);
+    return *this;
+  }
   // A tensor of one element / of rank 1.
   template <typename T>
   static Tensor Scalar(T value);
   template <typename T>
   static Tensor Vector(absl::Span<const T> values);
-  // Wraps memory that `owner` keeps alive (an mmapped file, a host pool).
+  // Wraps memory that `owner` keeps alive (an mmapped file, a host pool). Throws std::invalid_argument where the shape is not fully
+  // known, of strings, and where there is no memory for some bytes.
   static Tensor Wrap(DataType dtype, Shape shape, void* data, std::shared_ptr<void> owner);
 
   DataType dtype() const { return type_.dtype; }
@@ -53,12 +63,18 @@ class Tensor {
   // Element `i` of an integer (or bool) tensor as int64; of any numeric tensor as double.
   int64_t IntAt(int64_t i) const;
   double DoubleAt(int64_t i) const;
-  // The same bytes under another shape. Requires an equal number of elements.
+  // The same bytes under another shape. Throws std::invalid_argument where the shape is not fully known or has another number of elements.
   Tensor Reshaped(Shape shape) const;
   // Same type and, bit for bit, same elements.
   bool BitEqual(const Tensor& other) const;
 
  private:
+  void Swap(Tensor& other) noexcept {
+    std::swap(type_, other.type_);
+    data_.swap(other.data_);
+    strings_.swap(other.strings_);
+  }
+
   TensorType type_{DataType::kInvalid, Shape()};
   std::shared_ptr<void> data_;
   std::shared_ptr<std::vector<std::string>> strings_;

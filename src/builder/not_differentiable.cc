@@ -20,14 +20,16 @@ const std::map<std::string, const char*>& Reasons() {
          "MergeSummary", "Multinomial", "KMC2ChainInitialization", "NonDeterministicInts", "NotEqual", "PopulationCount", "QuantizeV2", "RandomUniformInt", "RightShift", "ScalarSummary",
          "StatelessMultinomial", "StatelessRandomGetAlg", "StatelessRandomGetKeyCounter",
          "StatelessRandomGetKeyCounterAlg", "StatelessRandomUniformFullInt", "StatelessRandomUniformFullIntV2",
-         "RegexFullMatch", "RegexReplace", "ReduceJoin", "StatelessRandomUniformInt", "StatelessRandomUniformIntV2", "StaticRegexFullMatch", "StaticRegexReplace",
-         "DecodeBase64", "DecodePaddedRaw", "DecodeRaw", "EncodeBase64", "UnicodeDecode", "UnicodeDecodeWithOffsets", "UnicodeEncode", "UnicodeTranscode", "UnsortedSegmentJoin",
-         "StringFormat", "StringJoin", "StringLength", "StringLower", "StringNGrams", "StringSplit", "StringSplitV2", "StringStrip", "StringToHashBucket", "StringToHashBucketFast", "StringToHashBucketStrong", "Substr",
+         "ReadFile", "RegexFullMatch", "RegexReplace", "ReduceJoin", "StatelessRandomUniformInt", "StatelessRandomUniformIntV2", "StaticRegexFullMatch", "StaticRegexReplace",
+         "DecodeBase64", "DecodeCompressed", "DecodePaddedRaw", "DecodeRaw", "EncodeBase64", "UnicodeDecode", "UnicodeDecodeWithOffsets", "UnicodeEncode", "UnicodeTranscode", "UnsortedSegmentJoin",
+         "DecodeAndCropJpeg", "DecodeBmp", "DecodeGif", "DecodeImage", "DecodeJpeg", "DecodePng", "DecodeWav", "EncodeJpeg", "EncodeJpegVariableQuality", "EncodePng", "EncodeWav", "ExtractJpegShape",
+         "SerializeTensor", "ShardedFilename", "ShardedFilespec", "SparseCrossV2", "StringFormat", "StringJoin", "StringLength", "StringLower", "StringNGrams", "StringSplit", "StringSplitV2", "StringStrip", "StringToHashBucket", "StringToHashBucketFast", "StringToHashBucketStrong", "Substr",
          "StringToNumber", "StringUpper", "TensorSummary",
          "TensorSummaryV2", "DenseToDenseSetOperation", "DenseToSparseSetOperation", "SparseToSparseSetOperation", "SetSize", "SampleDistortedBoundingBox", "SampleDistortedBoundingBoxV2", "StatelessSampleDistortedBoundingBox", "UpperBound", "VarIsInitializedOp", "VariableShape", "Where"});
-    add("it reads what strings say", {"ParseExample", "ParseExampleV2", "ParseSingleExample"});
+    add("it reads what strings say", {"DecodeCSV", "ParseExample", "ParseExampleV2", "ParseSequenceExample", "ParseSequenceExampleV2", "ParseSingleExample",
+         "ParseSingleSequenceExample", "ParseTensor"});
     add("its results are whole numbers",
-        {"Bincount", "CTCBeamSearchDecoder", "CTCGreedyDecoder", "CountUpTo", "CudnnRNNParamsSize", "DenseCountSparseOutput", "RaggedBincount", "RaggedCross", "RaggedCountSparseOutput", "SparseCountSparseOutput", "ResourceCountUpTo", "SparseBincount", "SparseCross", "ComputeAccidentalHits", "DataFormatDimMap", "DataFormatVecPermute", "DenseBincount",
+        {"Bincount", "CTCBeamSearchDecoder", "CTCGreedyDecoder", "CountUpTo", "CudnnRNNParamsSize", "DenseCountSparseOutput", "RaggedBincount", "RaggedCross", "RaggedCountSparseOutput", "SparseCountSparseOutput", "ResourceCountUpTo", "SparseBincount", "SparseCross", "SparseCrossHashed", "ComputeAccidentalHits", "DataFormatDimMap", "DataFormatVecPermute", "DenseBincount",
          "HistogramFixedWidth", "SparseReshape", "UnravelIndex"});
     add("TensorFlow has no gradient of it, either",
         {"AdjustHue", "AdjustSaturation", "AudioSpectrogram", "BlockLSTMGrad", "CholeskyGrad", "BlockLSTMGradV2", "CropAndResizeGradBoxes",

@@ -192,7 +192,8 @@ foreach(name ${plugin_names})
 endforeach()
 add_library(millrace_cuda_plugin MODULE ${plugin_sources} $<TARGET_OBJECTS:millrace_cuda_launch>)
 set_target_properties(millrace_cuda_plugin PROPERTIES OUTPUT_NAME millrace_cuda LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin
-  CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+  INSTALL_RPATH_USE_LINK_PATH ON)  # to Python packages and toolkits that the loader does not know
 target_include_directories(millrace_cuda_plugin SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS} ${CUDNN_INCLUDE_DIR}
   ${CUBLASLT_INCLUDE_DIR})
 target_link_libraries(millrace_cuda_plugin PRIVATE millrace_cuda_kernels millrace_cuda_compiler millrace_stream CUDA::cudart_static

@@ -8,6 +8,9 @@ find_package(gflags REQUIRED)
 find_package(Eigen3 REQUIRED NO_MODULE)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(ZLIB REQUIRED)
+find_package(JPEG REQUIRED)
+find_package(PNG REQUIRED)
+find_package(GIF REQUIRED)
 find_package(leveldb REQUIRED)
 
 # Debian's dnnl package file needs OpenCL headers that it does not depend on, so oneDNN is found by hand.

@@ -1,8 +1,8 @@
-# millrace_library(NAME DIR dir SOURCES a.cc b.cc DEPS other_box ... LINK external ... PRECOMPILE <header> ... APART a.cc ...)
+# millrace_library(NAME DIR dir SOURCES a.cc b.cc DEPS other_box ... INSIDE other_box ... LINK external ... PRECOMPILE <header> ... APART a.cc ...)
 #
 # One library per box of the design. A box's headers are included as "box/header.h" and are reachable only for
-# the boxes that name it in DEPS: each box has an include root of its own, which holds nothing but a link to its
-# folder. So an include in the wrong direction does not compile.
+# the boxes that name it in DEPS, or in INSIDE, where those who use them do not see it: each box has an include root of its own,
+# which holds nothing but a link to its folder. So an include in the wrong direction does not compile.
 
 option(MILLRACE_WERROR "Warnings are errors; off for compilers that this was not written with" ON)
 add_library(millrace_flags INTERFACE)
@@ -12,6 +12,9 @@ target_include_directories(millrace_flags INTERFACE $<BUILD_INTERFACE:${CMAKE_SO
 # Boxes that are left out of a list are compiled as a release build compiles them.
 set(MILLRACE_SANITIZE_BOXES "" CACHE STRING "boxes that the sanitizer watches, beside the tests; empty: all")
 add_library(millrace_sanitizer INTERFACE)
+if(NOT "${MILLRACE_SANITIZE}" MATCHES "^(address|thread)?$")
+  message(FATAL_ERROR "MILLRACE_SANITIZE is '${MILLRACE_SANITIZE}', expected address, thread or nothing")
+endif()
 if(MILLRACE_SANITIZE STREQUAL "address")
   target_compile_options(millrace_sanitizer INTERFACE -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined
     -fno-omit-frame-pointer)
@@ -29,6 +32,16 @@ function(millrace_is_watched out box)
     set(${out} OFF PARENT_SCOPE)
   endif()
 endfunction()
+# Once all boxes are there: a misspelt one would watch nothing.
+function(millrace_check_sanitized_boxes)
+  get_property(boxes GLOBAL PROPERTY MILLRACE_BOXES)
+  foreach(box ${MILLRACE_SANITIZE_BOXES})
+    if(NOT box IN_LIST boxes)
+      list(JOIN boxes ", " boxes)
+      message(FATAL_ERROR "MILLRACE_SANITIZE_BOXES: there is no box '${box}', only ${boxes}")
+    endif()
+  endforeach()
+endfunction()
 # Has it watch a target, which belongs to a box.
 function(millrace_watch target box)
   millrace_is_watched(watched ${box})
@@ -39,9 +52,10 @@ endfunction()
 
 # Directions: a box that is listed here may depend on these boxes only. The others put parts together (session, cli,
 # import, models, tests) and may use what they need.
+set(MILLRACE_MAY_USE_codecs)
 set(MILLRACE_MAY_USE_files)
 set(MILLRACE_MAY_USE_proto)
-set(MILLRACE_MAY_USE_graph files)
+set(MILLRACE_MAY_USE_graph codecs files)
 set(MILLRACE_MAY_USE_ops graph)
 set(MILLRACE_MAY_USE_plan graph)
 set(MILLRACE_MAY_USE_passes graph ops plan)
@@ -53,16 +67,16 @@ set(MILLRACE_MAY_USE_cuda_kernels graph runtime stream)
 set(MILLRACE_MAY_USE_cuda_emulated graph runtime cuda_kernels)
 set(MILLRACE_MAY_USE_cuda graph plan runtime stream)
 set(MILLRACE_MAY_USE_report files graph plan proto)
-set(MILLRACE_BOXES_WITH_DIRECTIONS files proto graph ops plan passes runtime cpu null stream cuda_kernels cuda_emulated cuda report)
+set(MILLRACE_BOXES_WITH_DIRECTIONS codecs files proto graph ops plan passes runtime cpu null stream cuda_kernels cuda_emulated cuda report)
 
 # Kernels take their time in what they instantiate, cases of gradients have helpers of the same names, and who takes the
 # plan, or tests' tools, need not have the boxes that one file of them takes.
 set(MILLRACE_NOT_AS_ONE cpu proto plan testlib gradient_cases)
 
 function(millrace_library name)
-  cmake_parse_arguments(ARG "" "PREFIX" "SOURCES;DEPS;LINK;PRECOMPILE;APART" ${ARGN})
+  cmake_parse_arguments(ARG "" "PREFIX" "SOURCES;DEPS;INSIDE;LINK;PRECOMPILE;APART" ${ARGN})
   if(name IN_LIST MILLRACE_BOXES_WITH_DIRECTIONS)
-    foreach(dep ${ARG_DEPS})
+    foreach(dep ${ARG_DEPS} ${ARG_INSIDE})
       if(NOT dep IN_LIST MILLRACE_MAY_USE_${name})
         message(FATAL_ERROR "box ${name} may not depend on ${dep}, only on: ${MILLRACE_MAY_USE_${name}}")
       endif()
@@ -71,6 +85,7 @@ function(millrace_library name)
   set(target millrace_${name})
   add_library(${target} STATIC ${ARG_SOURCES})
   set_property(GLOBAL APPEND PROPERTY MILLRACE_LIBRARIES ${target})
+  set_property(GLOBAL APPEND PROPERTY MILLRACE_BOXES ${name})
   if(NOT ARG_PREFIX)
     set(ARG_PREFIX ${name})
   endif()
@@ -83,6 +98,9 @@ function(millrace_library name)
   millrace_watch(${target} ${name})
   foreach(dep ${ARG_DEPS})
     target_link_libraries(${target} PUBLIC millrace_${dep})
+  endforeach()
+  foreach(dep ${ARG_INSIDE})
+    target_link_libraries(${target} PRIVATE millrace_${dep})
   endforeach()
   target_link_libraries(${target} PUBLIC ${ARG_LINK})
   set_property(GLOBAL APPEND PROPERTY MILLRACE_EXTERNAL ${ARG_LINK})

@@ -39,6 +39,14 @@ bool ParsePart(const std::string& part, DeviceSpec* spec) {
   return words.size() == first + 1 || ParseIndex(words[first + 1], &spec->index);
 }
 
+// Whether nothing that one of them says contradicts the other. A type without index means index 0 of a request.
+bool Matches(const DeviceSpec& request, const DeviceSpec& device) {
+  const auto agree = [](int32_t a, int32_t b) { return a < 0 || b < 0 || a == b; };
+  return (request.job.empty() || device.job.empty() || request.job == device.job) &&
+         agree(request.replica, device.replica) && agree(request.task, device.task) &&
+         (request.type.empty() || request.type == device.type) && std::max(request.index, 0) == device.index;
+}
+
 }  // namespace
 
 absl::StatusOr<DeviceSpec> ParseDeviceSpec(std::string_view text) {
@@ -49,13 +57,6 @@ absl::StatusOr<DeviceSpec> ParseDeviceSpec(std::string_view text) {
     if (!ParsePart(part, &spec)) return Malformed(whole);
   }
   return spec;
-}
-
-bool Matches(const DeviceSpec& request, const DeviceSpec& device) {
-  const auto agree = [](int32_t a, int32_t b) { return a < 0 || b < 0 || a == b; };
-  return (request.job.empty() || device.job.empty() || request.job == device.job) &&
-         agree(request.replica, device.replica) && agree(request.task, device.task) &&
-         (request.type.empty() || request.type == device.type) && std::max(request.index, 0) == device.index;
 }
 
 absl::StatusOr<DeviceMatcher> DeviceMatcher::Create(const std::vector<std::string>& devices,

@@ -28,9 +28,6 @@ struct DeviceSpec {
 // InvalidArgument quotes what is not understood. Letters' case does not matter in types and keys.
 absl::StatusOr<DeviceSpec> ParseDeviceSpec(std::string_view text);
 
-// Whether nothing that one of them says contradicts the other. A type without index means index 0 of a request.
-bool Matches(const DeviceSpec& request, const DeviceSpec& device);
-
 // Finds the device that a request means among those there are. What is not there is mapped softly: to the device of
 // the same index (modulo their number) while the requests of the graph speak of one job and task, else in the order
 // of the requested names.

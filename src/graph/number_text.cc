@@ -1,7 +1,5 @@
 #include "graph/number_text.h"
 
-#include <cinttypes>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 

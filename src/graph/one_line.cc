@@ -4,6 +4,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
+#include "graph/with_message.h"
 
 namespace millrace {
 namespace {
@@ -37,7 +38,7 @@ absl::Status OneLine(const absl::Status& status) {
       break;
     }
   }
-  return absl::Status(status.code(), text);
+  return WithMessage(status, text);
 }
 
 }  // namespace millrace

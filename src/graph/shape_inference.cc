@@ -56,6 +56,15 @@ absl::Status CheckNamed(const OpDef& def, const InferenceContext& context) {
   return absl::OkStatus();
 }
 
+absl::Status CheckViewFits(const InferenceContext& context) {
+  const TensorType& input = context.input(0);
+  const TensorType& output = context.outputs()[0];
+  if (!input.shape.fully_known() || !output.shape.fully_known()) return absl::OkStatus();
+  const bool fits = input.dtype == output.dtype ? output.shape.num_elements() <= input.shape.num_elements() : output.size_bytes() <= input.size_bytes();
+  if (fits) return absl::OkStatus();
+  return context.Error(absl::StrCat("is ", output.ToString(), ", expected no more than its input ", input.ToString(), ", which it is a view of"));
+}
+
 }  // namespace
 
 absl::Status OpDef::InferShapes(InferenceContext& context) const {
@@ -67,6 +76,7 @@ absl::Status OpDef::InferShapes(InferenceContext& context) const {
   const absl::Status read = context.ExpectInputsRead();
   if (!read.ok() || !ruled.ok()) return read.ok() ? ruled : read;
   MR_RETURN_IF_ERROR(CheckNamed(*this, context));
+  if (is_view) MR_RETURN_IF_ERROR(CheckViewFits(context));
   const int count = static_cast<int>(context.outputs().size());
   for (int output : context.bound_outputs()) {
     if (output < 0 || output >= count) return context.Error(absl::StrCat("marks a bound of output ", output, ", has ", count, " outputs"));

@@ -1,7 +1,6 @@
 // Sizes as people write and read them.
 #include <array>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <string_view>
 

@@ -8,7 +8,14 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "codecs/inflate.h"
+#include "graph/csv.h"
 #include "graph/example_records.h"
+#include "graph/feature_crosses.h"
+#include "graph/feature_lists.h"
+#include "graph/media_codes.h"
+#include "graph/sequence_records.h"
+#include "graph/tensor_message.h"
 #include "graph/unicode.h"
 #include "millrace/status.h"
 
@@ -114,6 +121,14 @@ absl::StatusOr<std::string> FromBase64(const std::string& code) {
   return absl::InvalidArgumentError("Invalid character found in base64.");
 }
 
+Outputs DecodeCompressed(const AttrMap& attrs, const Tensor& strings) {
+  const std::string type = attrs.GetOr<std::string>("compression_type", "");
+  if (type.empty()) return std::vector<Tensor>{strings};
+  if (type == "ZSTD") return absl::UnimplementedError("strings are compressed by ZSTD; there are ZLIB and GZIP");
+  if (type != "ZLIB" && type != "GZIP") return absl::InvalidArgumentError("Only ZLIB, ZSTD, GZIP or NONE are supported compressions");
+  return Changed(strings, [gzip = type == "GZIP"](const std::string& bytes) { return Inflated(bytes, gzip); });
+}
+
 Outputs Transcode(const AttrMap& attrs, const Tensor& strings) {
   MR_ASSIGN_OR_RETURN(const Encoding from, EncodingOf(attrs.GetOr<std::string>("input_encoding", "")));
   MR_ASSIGN_OR_RETURN(const Encoding to, EncodingOf(attrs.GetOr<std::string>("output_encoding", "")));
@@ -125,17 +140,6 @@ Outputs Transcode(const AttrMap& attrs, const Tensor& strings) {
     for (const Character& character : characters) AppendCode(character.code, to, result);
     return result;
   });
-}
-
-template <typename T>
-void Fill(Tensor& tensor, const std::vector<int64_t>& values) {
-  std::transform(values.begin(), values.end(), tensor.mutable_as<T>().begin(), [](int64_t v) { return static_cast<T>(v); });
-}
-
-Tensor VectorOf(DataType type, const std::vector<int64_t>& values) {
-  Tensor tensor(type, Shape({static_cast<int64_t>(values.size())}));
-  type == DataType::kInt32 ? Fill<int32_t>(tensor, values) : Fill<int64_t>(tensor, values);
-  return tensor;
 }
 
 // Where the characters of each string begin among all, the characters, and the bytes at which they begin.
@@ -151,8 +155,8 @@ Outputs UnicodeDecode(const AttrMap& attrs, const Tensor& strings, bool with_off
     }
     splits.push_back(static_cast<int64_t>(codes.size()));
   }
-  std::vector<Tensor> outputs = {VectorOf(attrs.GetOr<DataType>("Tsplits", DataType::kInt64), splits), VectorOf(DataType::kInt32, codes)};
-  if (with_offsets) outputs.push_back(VectorOf(DataType::kInt64, begins));
+  std::vector<Tensor> outputs = {IntegersOf(attrs.GetOr<DataType>("Tsplits", DataType::kInt64), splits), IntegersOf(DataType::kInt32, codes)};
+  if (with_offsets) outputs.push_back(IntegersOf(DataType::kInt64, begins));
   return outputs;
 }
 
@@ -175,6 +179,15 @@ Outputs UnicodeEncode(const AttrMap& attrs, const Tensor& codes, const Tensor& s
     MR_ASSIGN_OR_RETURN(texts.mutable_strings()[row], Encoded(of_row, encoding, errors));
   }
   return std::vector<Tensor>{std::move(texts)};
+}
+
+Outputs ParseTensor(const AttrMap& attrs, const Tensor& serialized) {
+  if (serialized.shape().rank() != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("Expected `serialized` to be a scalar, got shape: ", serialized.shape().ToString()));
+  }
+  MR_ASSIGN_OR_RETURN(const DataType type, attrs.Get<DataType>("out_type"));
+  MR_ASSIGN_OR_RETURN(Tensor tensor, TensorOfMessage(serialized.strings()[0], type));
+  return std::vector<Tensor>{std::move(tensor)};
 }
 
 // (strings, segments of the first elements, how many segments)
@@ -214,15 +227,26 @@ Outputs SegmentJoin(const AttrMap& attrs, const Tensor& strings, const Tensor& i
 }  // namespace
 
 absl::Span<const char* const> StringCodeOps() {
-  static const char* const ops[] = {"DecodeBase64",       "DecodePaddedRaw", "DecodeRaw",
-                                    "EncodeBase64",       "ParseExample",    "ParseExampleV2",
-                                    "ParseSingleExample", "UnicodeDecode",   "UnicodeDecodeWithOffsets",
-                                    "UnicodeTranscode",   "UnicodeEncode",   "UnsortedSegmentJoin"};
+  static const std::vector<const char*> ops = [] {
+    std::vector<const char*> all = {"DecodeBase64",         "DecodeCSV",              "DecodeCompressed",
+                                    "DecodePaddedRaw",      "DecodeRaw",              "EncodeBase64",
+                                    "ParseExample",         "ParseExampleV2",         "ParseSequenceExample",
+                                    "ParseSingleExample",   "ParseSequenceExampleV2", "ParseSingleSequenceExample",
+                                    "ParseTensor",          "SparseCrossV2",          "UnicodeDecode",
+                                    "UnicodeTranscode",     "UnicodeEncode",          "UnicodeDecodeWithOffsets",
+                                    "UnsortedSegmentJoin"};
+    all.insert(all.end(), MediaCodeOps().begin(), MediaCodeOps().end());
+    return all;
+  }();
   return ops;
 }
 
 Outputs StringCodes(std::string_view op, const AttrMap& attrs, absl::Span<const Tensor> inputs) {
   if (ParsesExamples(op)) return ParsedExamples(op, attrs, inputs);
+  if (ParsesSequences(op)) return ParsedSequences(op, attrs, inputs);
+  if (CrossesTexts(op, attrs)) return CrossedTexts(op, attrs, inputs);
+  if (CodesMedia(op)) return MediaCodes(op, attrs, inputs);
+  if (op == "DecodeCSV") return CsvColumns(attrs, inputs);
   const size_t expected = op == "UnsortedSegmentJoin" ? 3 : op == "UnicodeEncode" || op == "DecodePaddedRaw" ? 2 : 1;
   if (inputs.size() != expected) return absl::InvalidArgumentError(absl::StrCat("has ", inputs.size(), " inputs, expected ", expected));
   const bool of_strings = op != "UnicodeEncode";
@@ -238,6 +262,8 @@ Outputs StringCodes(std::string_view op, const AttrMap& attrs, absl::Span<const 
   if (op == "DecodeBase64") return Changed(inputs[0], FromBase64);
   if (op == "UnicodeTranscode") return Transcode(attrs, inputs[0]);
   if (op == "UnicodeEncode") return UnicodeEncode(attrs, inputs[0], inputs[1]);
+  if (op == "DecodeCompressed") return DecodeCompressed(attrs, inputs[0]);
+  if (op == "ParseTensor") return ParseTensor(attrs, inputs[0]);
   if (op == "UnsortedSegmentJoin") return SegmentJoin(attrs, inputs[0], inputs[1], inputs[2]);
   return UnicodeDecode(attrs, inputs[0], op == "UnicodeDecodeWithOffsets");
 }

@@ -41,9 +41,7 @@ Result ElementAt(const Tensor& tensor, int64_t i) {
 }
 
 void ExpectKnownShape(const TensorType& type) {
-  for (const int64_t size : type.shape.dims()) {
-    if (size < 0) throw std::invalid_argument(absl::StrCat("a tensor of type ", type.ToString(), ", whose shape is not known"));
-  }
+  if (!type.shape.fully_known()) throw std::invalid_argument(absl::StrCat("a tensor of type ", type.ToString(), ", whose shape is not known"));
 }
 
 }  // namespace
@@ -82,6 +80,11 @@ double Tensor::DoubleAt(int64_t i) const { return ElementAt<double>(*this, i); }
 Tensor Tensor::Reshaped(Shape shape) const {
   Tensor result = *this;
   result.type_.shape = std::move(shape);
+  ExpectKnownShape(result.type_);
+  if (result.num_elements() != num_elements()) {
+    throw std::invalid_argument(
+        absl::StrCat("Tensor::Reshaped: ", type_.ToString(), " as ", result.type_.ToString(), ", expected ", num_elements(), " elements"));
+  }
   return result;
 }
 

@@ -10,6 +10,7 @@
 #include "graph/function.h"
 #include "graph/one_line.h"
 #include "graph/text.h"
+#include "graph/with_message.h"
 #include "millrace/quantized_types.h"
 #include "millrace/status.h"
 
@@ -495,9 +496,7 @@ absl::StatusOr<Graph> ParseLines(std::string_view text) {
       absl::StatusOr<Function> function =
           MakeFunction(head->name, std::move(head->attrs), std::move(graph), std::move(head->control_rets));
       if (!function.ok()) {
-        return absl::Status(function.status().code(),
-                            absl::StrCat("line ", number, ": function '", head->name, "': ",
-                                         function.status().message()));
+        return WithPrefix(function.status(), absl::StrCat("line ", number, ": function '", head->name, "'"));
       }
       if (!library->emplace(head->name, *std::move(function)).second) {
         return cursor.Error(absl::StrCat("two functions are named '", head->name, "'"));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "millrace/status.h"
 
 namespace millrace {
 
@@ -68,6 +69,21 @@ absl::StatusOr<WindowDim> MakeWindowDim(int64_t input, const WindowSpec& spec, i
   }
   return MakeWindowDim(input, spec.sizes[dim], spec.strides[dim], spec.dilations.empty() ? 1 : spec.dilations[dim],
                        spec.padding, padded ? spec.pads[2 * dim] : 0, padded ? spec.pads[2 * dim + 1] : 0);
+}
+
+absl::StatusOr<std::vector<WindowDim>> ConvWindows(const AttrMap& attrs, const DataLayout& layout, const Shape& input, const Shape& filter) {
+  using Ints = std::vector<int64_t>;
+  const Ints ones(layout.rank, 1), strides = attrs.GetOr("strides", ones), dilations = attrs.GetOr("dilations", ones);
+  Ints pads = attrs.GetOr("explicit_paddings", Ints());
+  pads.resize(2 * layout.rank, 0);
+  const std::string padding = attrs.GetOr<std::string>("padding", "");
+  std::vector<WindowDim> windows(layout.num_spatial());
+  for (int i = 0; i < layout.num_spatial(); ++i) {
+    const int dim = layout.spatial(i);
+    MR_ASSIGN_OR_RETURN(windows[i], MakeWindowDim(input.dim(dim), filter.dim(i), strides[dim], dilations[dim], padding, pads[2 * dim],
+                                                  pads[2 * dim + 1]));
+  }
+  return windows;
 }
 
 }  // namespace millrace

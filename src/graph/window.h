@@ -6,9 +6,11 @@
 #define MILLRACE_SRC_GRAPH_WINDOW_H_
 
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "millrace/attr.h"
 #include "millrace/types.h"
 
 namespace millrace {
@@ -51,6 +53,10 @@ struct WindowSpec {
   std::string_view padding;
 };
 absl::StatusOr<WindowDim> MakeWindowDim(int64_t input, const WindowSpec& spec, int dim);
+
+// The same for the spatial dimensions of a convolution, from its attributes; strides and dilations that it does not have stand for 1.
+// Requires as many entries as dimensions where it has them: its shape rule has looked.
+absl::StatusOr<std::vector<WindowDim>> ConvWindows(const AttrMap& attrs, const DataLayout& layout, const Shape& input, const Shape& filter);
 
 }  // namespace millrace
 

@@ -53,7 +53,7 @@ absl::StatusOr<Ints> DimensionList(const InferenceContext& context, const char* 
 absl::StatusOr<DataLayout> LayerLayout(const InferenceContext& context, int rank) {
   const std::string format = context.attrs().GetOr<std::string>("data_format", rank == 5 ? "NDHWC" : "NHWC");
   absl::StatusOr<DataLayout> layout = ParseDataFormat(format);
-  if (!layout.ok()) return context.Error(std::string(layout.status().message()));
+  if (!layout.ok()) return ErrorAtNode(context, layout.status());
   if (layout->rank != rank) {
     return context.Error(absl::StrCat("attribute 'data_format' is ", format, ", expected one of ", rank, " dimensions"));
   }
@@ -131,7 +131,7 @@ absl::StatusOr<Shape> LayerOutput(const InferenceContext& context, const ConvOp&
     absl::StatusOr<WindowDim> window =
         MakeWindowDim(input.dim(dim), std::max<int64_t>(filter.dim(i), 1), attrs.strides[dim], attrs.dilations[dim],
                       attrs.padding, attrs.pads[2 * dim], attrs.pads[2 * dim + 1]);
-    if (!window.ok()) return context.Error(std::string(window.status().message()));
+    if (!window.ok()) return ErrorAtNode(context, window.status());
     output.set_dim(dim, window->output);
   }
   return output;

@@ -1,6 +1,4 @@
 // Histograms and counts, flat indices, data formats as permutations, updates of rows by value.
-#include <string>
-
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "ops/register.h"

@@ -1,7 +1,6 @@
 // Recurrent layers as cuDNN has them: graphs that were made where a GPU is. All layers and directions are one op, their weights one
 // vector: of every layer and direction the matrices of the gates, first for the input, then for the state, each [units, from]; behind
 // all of them the biases in the same order.
-#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"

@@ -1,6 +1,5 @@
 // Elementwise ops: unary, binary with broadcasting, gradients of unary ops, Cast, AddN, BiasAdd.
 #include <algorithm>
-#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "graph/of_sides.h"
@@ -40,7 +39,7 @@ absl::Status Comparison(InferenceContext& context) {
   if (!shape.ok()) {
     // Equal and NotEqual may be told to answer for shapes that cannot be equal.
     if (context.attrs().GetOr<bool>("incompatible_shape_error", true)) {
-      return context.Error(std::string(shape.status().message()));
+      return ErrorAtNode(context, shape.status());
     }
     shape = Shape();
   }
@@ -97,7 +96,7 @@ absl::Status GradientPair(InferenceContext& context) {
 absl::Status CastShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(1));
   absl::StatusOr<DataType> to = context.attrs().Get<DataType>("DstT");
-  if (!to.ok()) return context.Error(std::string(to.status().message()));
+  if (!to.ok()) return ErrorAtNode(context, to.status());
   context.AddOutput(*to, context.shape(0));
   return absl::OkStatus();
 }
@@ -180,7 +179,7 @@ absl::Status SelectV2Shape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(CheckSelect(context));
   absl::StatusOr<Shape> shape = BroadcastShapes(context.shape(1), context.shape(2));
   if (shape.ok()) shape = BroadcastShapes(context.shape(0), *shape);
-  if (!shape.ok()) return context.Error(std::string(shape.status().message()));
+  if (!shape.ok()) return ErrorAtNode(context, shape.status());
   context.AddOutput(context.dtype(1), *std::move(shape));
   return absl::OkStatus();
 }

@@ -56,7 +56,7 @@ Cost FusedCost(const OpInstance& instance) {
 // What is written comes first, then what is reduced.
 absl::Status FusedReduceShape(InferenceContext& context) {
   const auto reductions = GroupReductionsOf(context.attrs(), context.num_inputs(), kMaxGroupReductions + 8);
-  if (!reductions.ok()) return context.Error(std::string(reductions.status().message()));
+  if (!reductions.ok()) return ErrorAtNode(context, reductions.status());
   MR_ASSIGN_OR_RETURN(const auto types, RequiredAttr<std::vector<DataType>>(context, "types"));
   MR_ASSIGN_OR_RETURN(std::vector<Shape> shapes, RequiredAttr<std::vector<Shape>>(context, "output_shapes"));
   const auto results = context.attrs().GetOr<std::vector<int64_t>>("results", {});

@@ -1,5 +1,4 @@
 // Const, Placeholder, Identity and its kin, NoOp: the ops that hold a graph together.
-#include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "ops/register.h"
 #include "ops/rules.h"
@@ -9,14 +8,14 @@ namespace {
 
 absl::Status ConstShape(InferenceContext& context) {
   absl::StatusOr<Tensor> value = context.attrs().Get<Tensor>("value");
-  if (!value.ok()) return context.Error(std::string(value.status().message()));
+  if (!value.ok()) return ErrorAtNode(context, value.status());
   context.AddOutput(value->dtype(), value->shape());
   return absl::OkStatus();
 }
 
 absl::Status PlaceholderShape(InferenceContext& context) {
   absl::StatusOr<DataType> dtype = context.attrs().Get<DataType>("dtype");
-  if (!dtype.ok()) return context.Error(std::string(dtype.status().message()));
+  if (!dtype.ok()) return ErrorAtNode(context, dtype.status());
   context.AddOutput(*dtype, context.attrs().GetOr<Shape>("shape", Shape::UnknownRank()));
   return absl::OkStatus();
 }

@@ -1,6 +1,4 @@
 // Resizing of images [batch, height, width, channels].
-#include <string>
-
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "ops/register.h"
@@ -8,13 +6,6 @@
 
 namespace millrace {
 namespace {
-
-absl::Status ExpectImages(const InferenceContext& context, int input) {
-  const Shape& shape = context.shape(input);
-  if (shape.unknown_rank() || shape.rank() == 4) return absl::OkStatus();
-  return context.Error(
-      absl::StrCat("input ", input, " is ", shape.ToString(), ", expected [batch,height,width,channels]"));
-}
 
 absl::Status ExpectOneAlignment(const InferenceContext& context) {
   if (!context.attrs().GetOr<bool>("align_corners", false) || !context.attrs().GetOr<bool>("half_pixel_centers", false)) {

@@ -6,10 +6,11 @@ namespace millrace {
 const char* const kInputTypes[] = {
     "T | Abs Acos Acosh Angle AsString Asin Asinh Atan Atanh BatchMatrixDiag BatchMatrixDiagPart BesselI0 BesselI0e BesselI1 BesselI1e BesselJ0 "
         "BesselJ1 BesselK0 BesselK0e BesselK1 BesselK1e BesselY0 BesselY1 Bitcast Bucketize Ceil CheckNumerics CheckNumericsV2 ComplexAbs Conj Cos "
-        "Cosh DataFormatDimMap Dawsn DeepCopy Digamma Elu EnsureShape Erf Erfc Erfinv Exp Expint Expm1 Floor FresnelCos FresnelSin GuaranteeConst "
-        "Identity Imag Inv Invert IsFinite IsInf IsNan IsotonicRegression L2Loss LeakyRelu Lgamma Log Log1p Ndtri Neg OnesLike PopulationCount "
-        "PreventGradient RandomShuffle Rank Real Reciprocal RefIdentity Relu Relu6 Rint Round Rsqrt Selu Send Shape Sigmoid Sign Sin Sinh Size "
-        "Snapshot Softplus Softsign Spence Sqrt Square Squeeze StopGradient Tan Tanh TensorSummary TopK UniqueWithCounts Where ZerosLike",
+        "Cosh DataFormatDimMap Dawsn DeepCopy Digamma Elu EncodePng EnsureShape Erf Erfc Erfinv Exp Expint Expm1 Floor FresnelCos FresnelSin "
+        "GuaranteeConst Identity Imag Inv Invert IsFinite IsInf IsNan IsotonicRegression L2Loss LeakyRelu Lgamma Log Log1p Ndtri Neg OnesLike "
+        "PopulationCount PreventGradient RandomShuffle Rank Real Reciprocal RefIdentity Relu Relu6 Rint Round Rsqrt Selu Send SerializeTensor Shape "
+        "Sigmoid Sign Sin Sinh Size Snapshot Softplus Softsign Spence Sqrt Square Squeeze StopGradient Tan Tanh TensorSummary TopK UniqueWithCounts "
+        "Where ZerosLike",
     "T*N | AccumulateNV2 AddN Einsum Pack ParallelConcat ShapeN",
     "T T | Add AddV2 ApproximateEqual Assign AssignAdd AssignSub Atan2 BatchMatrixSetDiag BitwiseAnd BitwiseOr BitwiseXor Complex Div DivNoNan "
         "EluGrad Equal FloorDiv FloorMod Greater GreaterEqual Igamma IgammaGradA Igammac InvGrad LeakyReluGrad LeftShift Less LessEqual Maximum "
@@ -89,9 +90,12 @@ const char* const kInputTypes[] = {
     "=int32 =int32 =int32 T/1-1 | CudnnRNNParamsToCanonical CudnnRNNParamsToCanonicalV2",
     "T/3-3 T/3-3 T T/1-1 =int32/1-1 | CudnnRNNV3",
     "T/1-2 | DataFormatVecPermute",
-    "=string | DecodeBase64 DecodeRaw EncodeBase64 PrintV2 StaticRegexFullMatch StaticRegexReplace StringLength StringLower StringStrip "
-        "StringToHashBucket StringToHashBucketFast StringToHashBucketStrong StringToNumber StringUpper UnicodeDecode UnicodeDecodeWithOffsets "
-        "UnicodeTranscode",
+    "=string/0-0 =int32/1-1 | DecodeAndCropJpeg",
+    "=string | DecodeBase64 DecodeCompressed DecodeRaw EncodeBase64 ParseTensor PrintV2 ReadFile StaticRegexFullMatch StaticRegexReplace "
+        "StringLength StringLower StringStrip StringToHashBucket StringToHashBucketFast StringToHashBucketStrong StringToNumber StringUpper "
+        "UnicodeDecode UnicodeDecodeWithOffsets UnicodeTranscode",
+    "=string/0-0 | DecodeBmp DecodeGif DecodeImage DecodeJpeg DecodePng DecodeWav ExtractJpegShape",
+    "=string [OUT_TYPE] | DecodeCSV",
     "=string =int32/0-0 | DecodePaddedRaw",
     "Tidx/0-2 Tidx/0-0 T | DenseBincount",
     "T output_type | DenseCountSparseOutput",
@@ -104,6 +108,9 @@ const char* const kInputTypes[] = {
     "=int32*N T*N | DynamicStitch ParallelDynamicStitch",
     "=int64/2-2 T/1-1 =int64/1-1 =int64/2-2 T/1-1 =int64/1-1 | EditDistance SparseSparseMaximum SparseSparseMinimum SparseToSparseSetOperation",
     "=int32/1-1 | Empty",
+    "=uint8 | EncodeJpeg",
+    "=uint8 =int32 | EncodeJpegVariableQuality",
+    "=float =int32 | EncodeWav",
     "T Tidx/0-1 | EuclideanNorm Max Mean Min Prod Sum",
     "T Tdim | ExpandDims",
     "=float/4-4 =int32/1-1 =float/2-2 | ExtractGlimpse ExtractGlimpseV2",
@@ -185,7 +192,11 @@ const char* const kInputTypes[] = {
     "T/1-1 dtype/0-1 dtype/0-1 dtype/0-1 dtype/0-1 | ParameterizedTruncatedNormal",
     "=string/1-1 =string/1-1 =string*Nsparse =string*Ndense [Tdense] | ParseExample",
     "=string/0-1 =string/0-1 =string =string =string [Tdense] | ParseExampleV2",
+    "=string/1-1 =string/1-1 [Tcontext_dense] | ParseSequenceExample",
+    "=string/0-1 =string/0-1 =string =string =string =string =string =string =bool [Tcontext_dense] | ParseSequenceExampleV2",
     "=string/0-0 [Tdense] | ParseSingleExample",
+    "=string/0-0 =string/1-1 =string*Ncontext_sparse =string*Ncontext_dense =string*Nfeature_list_sparse =string*Nfeature_list_dense "
+        "[Tcontext_dense] =string | ParseSingleSequenceExample",
     "T [U] | Print",
     "T T/0-1 T/0-1 | QuantizeAndDequantizeV2",
     "T T T =int32 | QuantizeAndDequantizeV3",
@@ -263,6 +274,8 @@ const char* const kInputTypes[] = {
     "T/1-8 Tindices/1-1 | SegmentMax SegmentMean SegmentMin SegmentProd SegmentSum",
     "=bool T T | Select SelectV2",
     "=int64 T =int64 | SetSize",
+    "=string/0-0 =int32/0-0 =int32/0-0 | ShardedFilename",
+    "=string/0-0 =int32/0-0 | ShardedFilespec",
     "T Index/1-1 Index/1-1 | Slice",
     "T/0-2 T/0-2 | SoftmaxCrossEntropyWithLogits",
     "T/4-4 Tpaddings/2-2 | SpaceToBatch",
@@ -284,6 +297,8 @@ const char* const kInputTypes[] = {
     "=int64/2-2*N T/1-1*N =int64/1-1*N | SparseConcat",
     "=int64/2-2 T/1-1 =int64 output_type | SparseCountSparseOutput",
     "=int64*N [sparse_types] =int64*N [dense_types] | SparseCross",
+    "=int64*N [sparse_types] =int64*N [dense_types] =int64 =bool =int64 | SparseCrossHashed",
+    "=int64*N [sparse_types] =int64*N [dense_types] =string | SparseCrossV2",
     "=int64/2-2 T =int64 T | SparseDenseCwiseAdd SparseDenseCwiseDiv SparseDenseCwiseMul",
     "=int64/2-2 T/1-1 =int64/1-1 T/0-0 | SparseFillEmptyRows",
     "=int64 T =int64 =int32/0-1 | SparseReduceMax SparseReduceMaxSparse SparseReduceSum SparseReduceSumSparse",

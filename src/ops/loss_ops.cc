@@ -1,6 +1,4 @@
 // Softmax and the losses on top of it.
-#include <string>
-
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "ops/register.h"
@@ -19,7 +17,7 @@ absl::Status SoftmaxShape(InferenceContext& context) {
 absl::Status CrossEntropyShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(2));
   absl::StatusOr<Shape> both = BroadcastShapes(context.shape(0), context.shape(1));
-  if (!both.ok()) return context.Error(std::string(both.status().message()));
+  if (!both.ok()) return ErrorAtNode(context, both.status());
   if (!both->unknown_rank() && both->rank() != 2) {
     return context.Error(absl::StrCat("logits and labels have shape ", both->ToString(), ", expected 2 dimensions"));
   }

@@ -86,7 +86,7 @@ Cost ProductCost(const OpInstance& node) {
 
 absl::Status EinsumShape(InferenceContext& context) {
   absl::StatusOr<std::string> equation = context.attrs().Get<std::string>("equation");
-  if (!equation.ok()) return context.Error(std::string(equation.status().message()));
+  if (!equation.ok()) return ErrorAtNode(context, equation.status());
   if (context.num_inputs() == 0) return context.Error("has no inputs, expected 1 or 2");
   std::vector<TensorType> inputs;
   for (int i = 0; i < context.num_inputs(); ++i) {
@@ -101,7 +101,7 @@ absl::Status EinsumShape(InferenceContext& context) {
     inputs.push_back(context.input(i));
   }
   absl::StatusOr<EinsumLabels> labels = ParseEinsum(*equation, inputs);
-  if (!labels.ok()) return context.Error(std::string(labels.status().message()));
+  if (!labels.ok()) return ErrorAtNode(context, labels.status());
   Shape output;
   for (int label : labels->output) output.AddDim(labels->sizes[label]);
   context.AddOutput(context.dtype(0), std::move(output));

@@ -16,7 +16,7 @@ absl::StatusOr<int64_t> Channels(const InferenceContext& context, int first, int
   const Shape& x = context.shape(0);
   const std::string format = context.attrs().GetOr<std::string>("data_format", "NHWC");
   absl::StatusOr<DataLayout> layout = ParseDataFormat(format);
-  if (!layout.ok()) return context.Error(std::string(layout.status().message()));
+  if (!layout.ok()) return ErrorAtNode(context, layout.status());
   if (x.unknown_rank()) return -1;
   if (x.rank() != layout->rank) {
     return context.Error(absl::StrCat("input 0 is ", x.ToString(), ", expected ", layout->rank, " dimensions (", format,

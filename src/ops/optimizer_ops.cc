@@ -1,7 +1,5 @@
 // Optimizer updates: Apply* on references, ResourceApply* on resource variables, and their sparse forms, which update
 // the rows that the indices name.
-#include <string>
-
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "ops/register.h"

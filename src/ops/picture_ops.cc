@@ -1,6 +1,4 @@
 // Colours, projections and crops of images: what augmentation and detection put into training graphs.
-#include <string>
-
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "ops/register.h"
@@ -8,12 +6,6 @@
 
 namespace millrace {
 namespace {
-
-absl::Status ExpectRank(const InferenceContext& context, int input, int rank, const char* layout) {
-  const Shape& shape = context.shape(input);
-  if (shape.unknown_rank() || shape.rank() == rank) return absl::OkStatus();
-  return context.Error(absl::StrCat("input ", input, " is ", shape.ToString(), ", expected ", layout));
-}
 
 // Images whose last dimension is red, green and blue (or hue, saturation and value); other inputs are scalars.
 absl::Status ColourShape(InferenceContext& context) {
@@ -42,7 +34,7 @@ absl::Status ProjectShape(InferenceContext& context) {
   const bool third = context.op() == "ImageProjectiveTransformV3";
   MR_RETURN_IF_ERROR(context.ExpectInputs(third ? 4 : 3));
   if (third) MR_RETURN_IF_ERROR(ExpectScalar(context, 3, "fill_value"));
-  MR_RETURN_IF_ERROR(ExpectRank(context, 0, 4, "[batch,height,width,channels]"));
+  MR_RETURN_IF_ERROR(ExpectImages(context, 0));
   const Shape &images = context.shape(0), &transforms = context.shape(1);
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> size, KnownInts(context, 2));
   if (size.size() != 2 || size[0] <= 0 || size[1] <= 0) {
@@ -63,7 +55,7 @@ absl::Status ExpectBoxes(const InferenceContext& context, int boxes) {
     return context.Error(absl::StrCat("boxes are ", context.input(boxes).ToString(), " and box_index ",
                                       context.input(boxes + 1).ToString(), ", expected float and int32"));
   }
-  MR_RETURN_IF_ERROR(ExpectRank(context, boxes, 2, "[n,4]"));
+  MR_RETURN_IF_ERROR(ExpectLayout(context, boxes, 2, "[n,4]"));
   const Shape &corners = context.shape(boxes), &images = context.shape(boxes + 1);
   if (!corners.fully_known() || !images.fully_known()) return absl::OkStatus();
   if (corners.rank() == 2 && corners.dim(1) == 4 && images.rank() == 1 && images.dim(0) == corners.dim(0)) {
@@ -76,7 +68,7 @@ absl::Status ExpectBoxes(const InferenceContext& context, int boxes) {
 // (image, boxes, box_ind, crop_size)
 absl::Status CropShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(4));
-  MR_RETURN_IF_ERROR(ExpectRank(context, 0, 4, "[batch,height,width,channels]"));
+  MR_RETURN_IF_ERROR(ExpectImages(context, 0));
   MR_RETURN_IF_ERROR(ExpectBoxes(context, 1));
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> size, KnownInts(context, 3));
   if (size.size() != 2 || size[0] <= 0 || size[1] <= 0) {
@@ -90,7 +82,7 @@ absl::Status CropShape(InferenceContext& context) {
 
 // Input 0 are the gradients of the crops, one for each box, of images that have `depth` channels.
 absl::Status ExpectCropGradients(const InferenceContext& context, int boxes, int64_t depth) {
-  MR_RETURN_IF_ERROR(ExpectRank(context, 0, 4, "[boxes,height,width,channels]"));
+  MR_RETURN_IF_ERROR(ExpectLayout(context, 0, 4, "[boxes,height,width,channels]"));
   const Shape &grads = context.shape(0), &corners = context.shape(boxes);
   if (grads.fully_known() && !corners.unknown_rank() && corners.dim(0) >= 0 && grads.dim(0) != corners.dim(0)) {
     return context.Error(absl::StrCat("boxes and grads have incompatible shape: ", corners.ToString(), " and ", grads.ToString()));
@@ -118,7 +110,7 @@ absl::Status CropGradImageShape(InferenceContext& context) {
 // (grads, image, boxes, box_ind)
 absl::Status CropGradBoxesShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(4));
-  MR_RETURN_IF_ERROR(ExpectRank(context, 1, 4, "[batch,height,width,channels]"));
+  MR_RETURN_IF_ERROR(ExpectImages(context, 1));
   MR_RETURN_IF_ERROR(ExpectBoxes(context, 2));
   MR_RETURN_IF_ERROR(ExpectCropGradients(context, 2, context.shape(1).unknown_rank() ? -1 : context.shape(1).dim(3)));
   context.AddOutput(DataType::kFloat, context.shape(2));

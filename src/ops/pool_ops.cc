@@ -26,7 +26,7 @@ absl::StatusOr<PoolGeometry> Geometry(const InferenceContext& context, const Sha
   }
   absl::StatusOr<PoolGeometry> geometry =
       MakePoolGeometry(context.attrs(), input, rank, window_input >= 0 ? &window : nullptr);
-  if (!geometry.ok()) return context.Error(std::string(geometry.status().message()));
+  if (!geometry.ok()) return ErrorAtNode(context, geometry.status());
   return geometry;
 }
 
@@ -36,12 +36,6 @@ absl::Status PoolShape(InferenceContext& context) {
   MR_ASSIGN_OR_RETURN(PoolGeometry geometry, Geometry(context, context.shape(0), kRank));
   context.AddOutput(context.dtype(0), std::move(geometry.output));
   return absl::OkStatus();
-}
-
-absl::Status ExpectShape(const InferenceContext& context, int input, const Shape& expected) {
-  const Shape& shape = context.shape(input);
-  if (!shape.fully_known() || !expected.fully_known() || shape == expected) return absl::OkStatus();
-  return context.Error(absl::StrCat("input ", input, " is ", shape.ToString(), ", expected ", expected.ToString()));
 }
 
 // MaxPoolGrad(orig_input, orig_output, grad): gradient of the input.

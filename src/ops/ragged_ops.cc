@@ -6,11 +6,13 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "graph/feature_crosses.h"
 #include "graph/shape_math.h"
 #include "millrace/status.h"
 #include "ops/rare.h"
 #include "ops/rules.h"
 #include "ops/sizes.h"
+#include "ops/string_rules.h"
 
 namespace millrace {
 namespace {
@@ -142,28 +144,43 @@ absl::Status RaggedRangeShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
-// (indices of n sparse features, their values, their shapes, dense features) -> indices [m, 2], values [m], shape [2]
 // Whether input `i` is of numbers, or of strings that are known.
 bool IsFeature(const InferenceContext& context, int i) {
   return context.dtype(i) == DataType::kInt64 || (context.dtype(i) == DataType::kString && context.value(i) != nullptr);
 }
 
-absl::Status SparseCrossShape(InferenceContext& context) {
-  const int64_t sparse = context.attrs().GetOr<int64_t>("N", 0);
-  if (sparse < 0 || sparse > context.num_inputs() / 3) return context.Error("has fewer inputs than its sparse features have parts");
-  if (!context.attrs().GetOr<bool>("hashed_output", false)) {
-    return context.Error("makes strings; only hashed_output is supported");
+absl::Status ExpectSalt(const InferenceContext& context, int buckets) {
+  const Shape& salt = context.shape(buckets + 2);
+  for (int i = buckets; i < buckets + 2; ++i) {
+    if (!context.shape(i).fully_known() || context.shape(i).num_elements() == 1) continue;
+    return context.Error(absl::StrCat("input ", i, " is ", context.input(i).ToString(), ", expected a scalar"));
   }
+  if (!salt.fully_known() || salt.num_elements() == 2) return absl::OkStatus();
+  return context.Error(absl::StrCat("Input \"salt\" must have length 2 but has length ", salt.num_elements()));
+}
+
+// (indices of n sparse features, their values, their shapes, dense features) -> indices [m, 2], values [m], shape [2]
+// SparseCrossHashed has also: buckets, whether to hash numbers and texts with the salt, the salt.
+absl::Status SparseCrossShape(InferenceContext& context) {
+  if (CrossesTexts(context.op(), context.attrs())) return StringCodesShape(context);
+  const bool salted = context.op() == "SparseCrossHashed";
+  const int features = context.num_inputs() - (salted ? 3 : 0);
+  const int64_t sparse = context.attrs().GetOr<int64_t>("N", 0);
+  if (features < 0 || sparse < 0 || sparse > features / 3) return context.Error("has fewer inputs than its sparse features have parts");
+  if (salted) MR_RETURN_IF_ERROR(ExpectSalt(context, features));
   constexpr char kFeatures[] = ", expected int64 or strings that are known when the graph is planned";
+  const bool texts_only = context.attrs().GetOr<DataType>("internal_type", DataType::kInt64) == DataType::kString;
   int64_t most = 1, batch = -1;
   for (int i = 0; i < sparse; ++i) {
     const int values = static_cast<int>(sparse) + i;
+    if (texts_only && context.dtype(values) == DataType::kInt64) return context.Error("Input values should be of internal type 7 but received 9");
     if (!IsFeature(context, values)) return context.Error(absl::StrCat("input ", values, " is ", context.input(values).ToString(), kFeatures));
     MR_RETURN_IF_ERROR(ExpectVector(context, values + static_cast<int>(sparse), "the shape of a feature", 2));
     most = SizeProduct(most, context.shape(values).fully_known() ? context.shape(values).num_elements() : 0);
   }
-  for (int i = static_cast<int>(3 * sparse); i < context.num_inputs(); ++i) {
+  for (int i = static_cast<int>(3 * sparse); i < features; ++i) {
     const TensorType& dense = context.input(i);
+    if (texts_only && dense.dtype == DataType::kInt64) return context.Error("Dense inputs should be of internal type 7 but received 9");
     if (!IsFeature(context, i)) return context.Error(absl::StrCat("dense feature ", i - 3 * sparse, " is ", dense.ToString(), kFeatures));
     if (dense.shape.rank() != 2) return context.Error(absl::StrCat("dense feature ", i - 3 * sparse, " is ", dense.ToString(), ", expected [batch,columns]"));
     if (batch >= 0 && dense.shape.dim(0) != batch) return context.Error("dense features have different batch sizes");
@@ -184,7 +201,7 @@ absl::Status SparseCrossShape(InferenceContext& context) {
 
 // (ragged values, ragged row splits, sparse indices, sparse values, sparse shapes, dense features), each a list -> values, row splits
 absl::Status RaggedCrossShape(InferenceContext& context) {
-  if (!context.attrs().GetOr<bool>("hashed_output", false)) return context.Error("makes strings; only hashed_output is supported");
+  if (CrossesTexts(context.op(), context.attrs())) return StringCodesShape(context);
   const auto order = context.attrs().GetOr<std::string>("input_order", "");
   const int ragged = static_cast<int>(std::count(order.begin(), order.end(), 'R')), dense = static_cast<int>(std::count(order.begin(), order.end(), 'D'));
   const int sparse = static_cast<int>(order.size()) - ragged - dense, first_dense = 2 * ragged + 3 * sparse;
@@ -391,6 +408,7 @@ void RegisterRaggedOps(OpRegistry& registry) {
   }
   AddOp(registry, {.name = "RaggedRange", .shape = RaggedRangeShape});
   AddOp(registry, {.name = "SparseCross", .shape = SparseCrossShape});
+  AddOp(registry, {.name = "SparseCrossHashed", .shape = SparseCrossShape});
   AddOp(registry, {.name = "RaggedCross", .shape = RaggedCrossShape});
   AddOp(registry, {.name = "RaggedGather", .shape = RaggedGatherShape, .cost = MoveCost});
   for (const char* name : {"DenseToDenseSetOperation", "DenseToSparseSetOperation", "SparseToSparseSetOperation"}) {

@@ -24,7 +24,7 @@ absl::StatusOr<DataType> OutputType(const InferenceContext& context, DataType fa
   for (const char* name : {"dtype", "Tout"}) {
     if (!context.attrs().Has(name)) continue;
     absl::StatusOr<DataType> dtype = context.attrs().Get<DataType>(name);
-    if (!dtype.ok()) return context.Error(std::string(dtype.status().message()));
+    if (!dtype.ok()) return ErrorAtNode(context, dtype.status());
     return *dtype;
   }
   return fallback;

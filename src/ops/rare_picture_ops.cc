@@ -86,12 +86,6 @@ absl::Status CombinedShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
-absl::Status ExpectImages(const InferenceContext& context, int input) {
-  const Shape& shape = context.shape(input);
-  if (shape.unknown_rank() || shape.rank() == 4) return absl::OkStatus();
-  return context.Error(absl::StrCat("input ", input, " is ", shape.ToString(), ", expected [batch,height,width,channels]"));
-}
-
 absl::Status ExpectPairs(const InferenceContext& context) {
   for (int i : {2, 3}) {
     const Shape& shape = context.shape(i);

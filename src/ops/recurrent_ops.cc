@@ -7,13 +7,6 @@
 namespace millrace {
 namespace {
 
-// Input `input` is of this shape.
-absl::Status ExpectShape(const InferenceContext& context, int input, const Shape& expected) {
-  const Shape& shape = context.shape(input);
-  if (!shape.fully_known() || !expected.fully_known() || shape == expected) return absl::OkStatus();
-  return context.Error(absl::StrCat("input ", input, " is ", shape.ToString(), ", expected ", expected.ToString()));
-}
-
 struct Sizes {
   int64_t steps = 1, batch = 0, inputs = 0, cells = 0;
   Shape State() const { return Shape({batch, cells}); }

@@ -1,6 +1,5 @@
 // Reductions over axes, L2Loss, BiasAddGrad, ArgMax, running sums, buckets.
 #include <algorithm>
-#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
@@ -127,7 +126,7 @@ absl::Status CumulativeShape(InferenceContext& context) {
 absl::Status BucketizeShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(1));
   const auto boundaries = context.attrs().Get<std::vector<float>>("boundaries");
-  if (!boundaries.ok()) return context.Error(std::string(boundaries.status().message()));
+  if (!boundaries.ok()) return ErrorAtNode(context, boundaries.status());
   if (!std::is_sorted(boundaries->begin(), boundaries->end())) return context.Error("the boundaries are not sorted");
   context.AddOutput(DataType::kInt32, context.shape(0));
   return absl::OkStatus();

@@ -43,6 +43,42 @@ absl::Status ExpectVector(const InferenceContext& context, int input, const char
   return context.Error(absl::StrCat(name, " must have shape [", elements, "], input ", input, " is ", context.input(input).ToString()));
 }
 
+absl::Status ExpectLayout(const InferenceContext& context, int input, int rank, const char* layout) {
+  const Shape& shape = context.shape(input);
+  if (shape.unknown_rank() || shape.rank() == rank) return absl::OkStatus();
+  return context.Error(absl::StrCat("input ", input, " is ", shape.ToString(), ", expected ", layout));
+}
+
+absl::Status ExpectImages(const InferenceContext& context, int input) {
+  return ExpectLayout(context, input, 4, "[batch,height,width,channels]");
+}
+
+absl::Status ExpectShape(const InferenceContext& context, int input, const Shape& expected) {
+  const Shape& shape = context.shape(input);
+  if (!shape.fully_known() || !expected.fully_known() || shape == expected) return absl::OkStatus();
+  return context.Error(absl::StrCat("input ", input, " is ", shape.ToString(), ", expected ", expected.ToString()));
+}
+
+bool MayBeEqual(const Shape& a, const Shape& b) {
+  if (a.unknown_rank() || b.unknown_rank()) return true;
+  if (a.rank() != b.rank()) return false;
+  for (int d = 0; d < a.rank(); ++d) {
+    if (a.dim(d) >= 0 && b.dim(d) >= 0 && a.dim(d) != b.dim(d)) return false;
+  }
+  return true;
+}
+
+absl::Status ExpectSparse(const InferenceContext& context, int indices_at, int values_at, int shape_at) {
+  const Shape &indices = context.shape(indices_at), &values = context.shape(values_at), &shape = context.shape(shape_at);
+  if (!indices.fully_known() || !values.fully_known() || !shape.fully_known()) return absl::OkStatus();
+  if (indices.rank() == 2 && values.rank() == 1 && shape.rank() == 1 && indices.dim(0) == values.dim(0) &&
+      indices.dim(1) == shape.dim(0)) {
+    return absl::OkStatus();
+  }
+  return context.Error(absl::StrCat("indices ", indices.ToString(), ", values ", values.ToString(), " and shape ", shape.ToString(),
+                                    " are no sparse tensor, expected [n,rank], [n] and [rank]"));
+}
+
 absl::Status ExpectSeed(const InferenceContext& context, int input) {
   if (context.dtype(input) != DataType::kInt32 && context.dtype(input) != DataType::kInt64) {
     return context.Error(absl::StrCat("seed is ", context.input(input).ToString(), ", expected int32 or int64"));
@@ -98,7 +134,7 @@ absl::Status BroadcastBinary(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(2));
   MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {0, 1}));
   absl::StatusOr<Shape> shape = BroadcastShapes(context.shape(0), context.shape(1));
-  if (!shape.ok()) return context.Error(std::string(shape.status().message()));
+  if (!shape.ok()) return ErrorAtNode(context, shape.status());
   context.AddOutput(context.dtype(0), *std::move(shape));
   return absl::OkStatus();
 }

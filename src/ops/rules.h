@@ -20,6 +20,16 @@ absl::Status ExpectEqualTypes(const InferenceContext& context, std::initializer_
 // OK unless the input, of that name in TensorFlow, is known to be no scalar / no vector of so many elements: kernels read as many.
 absl::Status ExpectScalar(const InferenceContext& context, int input, const char* name);
 absl::Status ExpectVector(const InferenceContext& context, int input, const char* name, int64_t elements);
+// OK unless the input is known to be of another rank than that of `layout`, such as "[n,4]".
+absl::Status ExpectLayout(const InferenceContext& context, int input, int rank, const char* layout);
+// The same of [batch,height,width,channels].
+absl::Status ExpectImages(const InferenceContext& context, int input);
+// OK unless the input is known to have another shape.
+absl::Status ExpectShape(const InferenceContext& context, int input, const Shape& expected);
+// Whether two shapes do not differ in what is known of them.
+bool MayBeEqual(const Shape& a, const Shape& b);
+// OK unless these inputs are known to be no sparse tensor: indices and values of as many rows, and the dense shape.
+absl::Status ExpectSparse(const InferenceContext& context, int indices_at, int values_at, int shape_at);
 // A seed of two integers.
 absl::Status ExpectSeed(const InferenceContext& context, int input);
 // Inputs `key`, `key` + 1 and `key` + 2 say which random numbers: key [1], counter (two elements or more), algorithm.

@@ -12,19 +12,12 @@
 namespace millrace {
 namespace {
 
-// Inputs of a sparse tensor: indices and values of as many rows, and a vector.
-absl::Status ExpectSparse(const InferenceContext& context, int indices_at, int values_at, int shape_at) {
-  const Shape &indices = context.shape(indices_at), &values = context.shape(values_at), &shape = context.shape(shape_at);
-  if (context.dtype(indices_at) != DataType::kInt64 || context.dtype(shape_at) != DataType::kInt64) {
+// Inputs of a sparse tensor whose sizes are int64.
+absl::Status ExpectLongSparse(const InferenceContext& context, int indices, int values, int shape) {
+  if (context.dtype(indices) != DataType::kInt64 || context.dtype(shape) != DataType::kInt64) {
     return context.Error("indices and shapes must be int64");
   }
-  if (!indices.fully_known() || !values.fully_known() || !shape.fully_known()) return absl::OkStatus();
-  if (indices.rank() == 2 && values.rank() == 1 && shape.rank() == 1 && indices.dim(0) == values.dim(0) &&
-      indices.dim(1) == shape.dim(0)) {
-    return absl::OkStatus();
-  }
-  return context.Error(absl::StrCat("indices ", indices.ToString(), ", values ", values.ToString(), " and shape ", shape.ToString(),
-                                    " are no sparse tensor, expected [n,rank], [n] and [rank]"));
+  return ExpectSparse(context, indices, values, shape);
 }
 
 int64_t RowsOf(const Shape& shape) { return shape.unknown_rank() || shape.rank() == 0 ? -1 : shape.dim(0); }
@@ -43,8 +36,8 @@ absl::Status UnionShape(InferenceContext& context) {
   const bool add = context.op() == "SparseAdd";
   MR_RETURN_IF_ERROR(context.ExpectInputs(add ? 7 : 6));
   if (add) MR_RETURN_IF_ERROR(ExpectScalar(context, 6, "The magnitude threshold"));
-  MR_RETURN_IF_ERROR(ExpectSparse(context, 0, 1, 2));
-  MR_RETURN_IF_ERROR(ExpectSparse(context, 3, 4, 5));
+  MR_RETURN_IF_ERROR(ExpectLongSparse(context, 0, 1, 2));
+  MR_RETURN_IF_ERROR(ExpectLongSparse(context, 3, 4, 5));
   MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {1, 4}));
   if (context.shape(2).fully_known() && context.shape(5).fully_known() && context.shape(2) != context.shape(5)) {
     return context.Error(absl::StrCat("Operands do not have the same ranks; got shapes of ", context.shape(2).ToString(), " and ",
@@ -73,7 +66,7 @@ absl::Status ConcatShape(InferenceContext& context) {
   if (count < 1 || context.num_inputs() != 3 * count) return context.Error("expected N indices, N values and N shapes");
   int64_t rows = 0;
   for (int i = 0; i < count; ++i) {
-    MR_RETURN_IF_ERROR(ExpectSparse(context, i, count + i, 2 * count + i));
+    MR_RETURN_IF_ERROR(ExpectLongSparse(context, i, count + i, 2 * count + i));
     MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {count, count + i}));
     const Shape &first = context.shape(2 * count), &shape = context.shape(2 * count + i);
     if (first.fully_known() && shape.fully_known() && first != shape) {
@@ -93,7 +86,7 @@ absl::Status ConcatShape(InferenceContext& context) {
 // (indices, values, shape, start, size) -> indices, values, shape
 absl::Status SliceShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(5));
-  MR_RETURN_IF_ERROR(ExpectSparse(context, 0, 1, 2));
+  MR_RETURN_IF_ERROR(ExpectLongSparse(context, 0, 1, 2));
   for (int i : {3, 4}) {
     if (context.dtype(i) != DataType::kInt64 ||
         (context.shape(i).fully_known() && context.shape(2).fully_known() && context.shape(i) != context.shape(2))) {
@@ -122,7 +115,7 @@ absl::Status SliceGradShape(InferenceContext& context) {
 absl::Status SplitShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(4));
   MR_RETURN_IF_ERROR(ExpectScalar(context, 0, "split_dim"));
-  MR_RETURN_IF_ERROR(ExpectSparse(context, 1, 2, 3));
+  MR_RETURN_IF_ERROR(ExpectLongSparse(context, 1, 2, 3));
   MR_ASSIGN_OR_RETURN(const int64_t parts, RequiredAttr<int64_t>(context, "num_split"));
   constexpr int64_t kMostParts = 1 << 16;  // no dimension of use has more
   if (parts < 1 || parts > kMostParts) return context.Error(absl::StrCat("num_split must be in [1, ", kMostParts, "], got ", parts));
@@ -142,7 +135,7 @@ absl::Status SplitShape(InferenceContext& context) {
 // (indices, values, shape, axes) -> dense
 absl::Status ReduceShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(4));
-  MR_RETURN_IF_ERROR(ExpectSparse(context, 0, 1, 2));
+  MR_RETURN_IF_ERROR(ExpectLongSparse(context, 0, 1, 2));
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> dims, KnownInts(context, 2));
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, KnownInts(context, 3));
   for (int64_t dim : dims) {
@@ -166,7 +159,7 @@ absl::Status ReduceShape(InferenceContext& context) {
 // (indices, values, shape, axes) -> indices, values and shape of what is there
 absl::Status ReduceSparseShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(4));
-  MR_RETURN_IF_ERROR(ExpectSparse(context, 0, 1, 2));
+  MR_RETURN_IF_ERROR(ExpectLongSparse(context, 0, 1, 2));
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, KnownInts(context, 3));
   const int64_t rank = RowsOf(context.shape(2));
   if (rank < 0) return context.Error("the rank of input_shape must be known when planning");
@@ -185,8 +178,8 @@ absl::Status ReduceSparseShape(InferenceContext& context) {
 // (a: indices, values, shape; b: the same), matrices -> indices, values of the product
 absl::Status ProductShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(6));
-  MR_RETURN_IF_ERROR(ExpectSparse(context, 0, 1, 2));
-  MR_RETURN_IF_ERROR(ExpectSparse(context, 3, 4, 5));
+  MR_RETURN_IF_ERROR(ExpectLongSparse(context, 0, 1, 2));
+  MR_RETURN_IF_ERROR(ExpectLongSparse(context, 3, 4, 5));
   MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {1, 4}));
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> a, KnownInts(context, 2));
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> b, KnownInts(context, 5));

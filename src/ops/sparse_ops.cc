@@ -8,22 +8,10 @@
 namespace millrace {
 namespace {
 
-// Inputs first, first + 1 and first + 2 are indices, values and dense shape.
-absl::Status ExpectSparse(const InferenceContext& context, int first) {
-  const Shape &indices = context.shape(first), &values = context.shape(first + 1), &shape = context.shape(first + 2);
-  if (!indices.fully_known() || !values.fully_known() || !shape.fully_known()) return absl::OkStatus();
-  if (indices.rank() == 2 && values.rank() == 1 && shape.rank() == 1 && indices.dim(0) == values.dim(0) &&
-      indices.dim(1) == shape.dim(0)) {
-    return absl::OkStatus();
-  }
-  return context.Error(absl::StrCat("indices ", indices.ToString(), ", values ", values.ToString(), " and shape ",
-                                    shape.ToString(), " are no sparse tensor, expected [n,rank], [n] and [rank]"));
-}
-
 // (indices, values, shape [2], b): a matrix
 absl::Status SparseMatMulShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(4));
-  MR_RETURN_IF_ERROR(ExpectSparse(context, 0));
+  MR_RETURN_IF_ERROR(ExpectSparse(context, 0, 1, 2));
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> a, KnownInts(context, 2));
   const Shape& b = context.shape(3);
   if (a.size() != 2 || !b.fully_known() || b.rank() != 2) {
@@ -56,7 +44,7 @@ absl::Status SparseReshapeShape(InferenceContext& context) {
 // (indices, values, shape, dense) -> a value per index
 absl::Status CwiseShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(4));
-  MR_RETURN_IF_ERROR(ExpectSparse(context, 0));
+  MR_RETURN_IF_ERROR(ExpectSparse(context, 0, 1, 2));
   MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {1, 3}));
   context.AddOutput(context.dtype(1), context.shape(1));
   return absl::OkStatus();
@@ -65,7 +53,7 @@ absl::Status CwiseShape(InferenceContext& context) {
 // (indices, values, shape, dense) -> dense
 absl::Status DenseAddShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(4));
-  MR_RETURN_IF_ERROR(ExpectSparse(context, 0));
+  MR_RETURN_IF_ERROR(ExpectSparse(context, 0, 1, 2));
   MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {1, 3}));
   const Shape &shape = context.shape(2), &dense = context.shape(3);
   if (shape.fully_known() && !dense.unknown_rank() && shape.num_elements() != dense.rank()) {
@@ -78,7 +66,7 @@ absl::Status DenseAddShape(InferenceContext& context) {
 // (indices, values, shape) -> values
 absl::Status SparseSoftmaxShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(3));
-  MR_RETURN_IF_ERROR(ExpectSparse(context, 0));
+  MR_RETURN_IF_ERROR(ExpectSparse(context, 0, 1, 2));
   const Shape& dims = context.shape(2);
   if (dims.fully_known() && dims.num_elements() < 2) {
     return context.Error(absl::StrCat("Input should have rank >= 2, but its shape has ", dims.num_elements(), " dimensions"));
@@ -89,7 +77,7 @@ absl::Status SparseSoftmaxShape(InferenceContext& context) {
 
 absl::Status ReorderShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(3));
-  MR_RETURN_IF_ERROR(ExpectSparse(context, 0));
+  MR_RETURN_IF_ERROR(ExpectSparse(context, 0, 1, 2));
   for (int i : {0, 1}) context.AddOutput(context.dtype(i), context.shape(i));
   return absl::OkStatus();
 }
@@ -97,7 +85,7 @@ absl::Status ReorderShape(InferenceContext& context) {
 // (indices, values, dense_shape, default_value) -> indices, values, empty_row_indicator, reverse_index_map
 absl::Status FillRowsShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(4));
-  MR_RETURN_IF_ERROR(ExpectSparse(context, 0));
+  MR_RETURN_IF_ERROR(ExpectSparse(context, 0, 1, 2));
   MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {1, 3}));
   if (context.dtype(0) != DataType::kInt64) return context.Error("indices must be int64");
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> dense, KnownInts(context, 2));

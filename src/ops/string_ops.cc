@@ -12,6 +12,7 @@
 #include "millrace/status.h"
 #include "ops/register.h"
 #include "ops/rules.h"
+#include "ops/string_rules.h"
 
 namespace millrace {
 namespace {
@@ -72,12 +73,20 @@ absl::Status StringsLikeFirstInput(InferenceContext& context) {
   return absl::OkStatus();
 }
 
-// All inputs have one shape, or are scalars.
+// All inputs have one shape, or are scalars; what stands for a sum of strings broadcasts them.
 absl::Status StringJoinShape(InferenceContext& context) {
   if (context.num_inputs() < 1) return context.Error("has no inputs, expected at least 1");
+  const bool broadcast = context.attrs().GetOr<bool>("_broadcast", false);
   const Shape* joined = nullptr;
+  Shape sum;
   for (int i = 0; i < context.num_inputs(); ++i) {
     if (context.dtype(i) != DataType::kString) return context.Error(absl::StrCat("input ", i, " is ", context.input(i).ToString(), ", expected strings"));
+    if (broadcast) {
+      absl::StatusOr<Shape> both = BroadcastShapes(sum, context.shape(i));
+      if (!both.ok()) return ErrorAtNode(context, both.status());
+      sum = *std::move(both);
+      continue;
+    }
     const Shape& shape = context.shape(i);
     if (shape.rank() == 0) continue;
     if (joined != nullptr && *joined != shape) {
@@ -86,17 +95,9 @@ absl::Status StringJoinShape(InferenceContext& context) {
     }
     joined = &shape;
   }
-  context.AddOutput(DataType::kString, joined == nullptr ? context.shape(0) : *joined);
+  if (joined == nullptr) joined = broadcast ? &sum : &context.shape(0);
+  context.AddOutput(DataType::kString, *joined);
   return absl::OkStatus();
-}
-
-absl::Status ExpectKnownStrings(const InferenceContext& context, int input) {
-  if (input >= context.num_inputs()) return context.Error("has no inputs, expected strings");
-  if (context.dtype(input) != DataType::kString) {
-    return context.Error(absl::StrCat("input ", input, " is ", context.input(input).ToString(), ", expected strings"));
-  }
-  if (context.value(input) != nullptr) return absl::OkStatus();
-  return context.Error("the strings must be known when the graph is planned: constants, fed, or numbers of either as strings");
 }
 
 // Numbers of the strings of input 0, which planning must know.
@@ -225,19 +226,28 @@ absl::Status FullMatchShape(InferenceContext& context) {
   return NumbersOfStrings(context, DataType::kBool);
 }
 
-// What the bytes or characters of strings say: of what size it is follows from the strings.
-absl::Status StringCodesShape(InferenceContext& context) {
-  std::vector<Tensor> values;
-  for (int i = 0; i < context.num_inputs(); ++i) {
-    const Tensor* value = context.value(i);
-    if (value == nullptr && context.dtype(i) == DataType::kString) return ExpectKnownStrings(context, i);
-    if (value == nullptr) return context.Error(absl::StrCat("input ", i, " must be known when the graph is planned"));
-    values.push_back(*value);
+absl::Status SerializedShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(1));
+  return StringScalar(context);
+}
+
+absl::Status FileShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(1));
+  const Shape& shape = context.shape(0);
+  if (!shape.unknown_rank() && shape.rank() != 0) {
+    return context.Error(absl::StrCat("Input filename tensor must be scalar, but had shape: ", shape.ToString()));
   }
-  const auto outputs = StringCodes(context.op(), context.attrs(), values);
-  if (!outputs.ok()) return ErrorAtNode(context, outputs.status());
-  for (const Tensor& output : *outputs) context.AddOutput(output.dtype(), output.shape());
-  return absl::OkStatus();
+  return StringScalar(context);
+}
+
+// (what files begin with[, which of them], how many they are)
+absl::Status ShardNameShape(InferenceContext& context) {
+  const bool of_all = context.op() == "ShardedFilespec";
+  MR_RETURN_IF_ERROR(context.ExpectInputs(of_all ? 2 : 3));
+  MR_RETURN_IF_ERROR(ExpectScalar(context, 0, "basename"));
+  if (!of_all) MR_RETURN_IF_ERROR(ExpectScalar(context, 1, "shard"));
+  MR_RETURN_IF_ERROR(ExpectScalar(context, of_all ? 1 : 2, "num_shards"));
+  return StringScalar(context);
 }
 
 }  // namespace
@@ -282,6 +292,9 @@ void RegisterStringOps(OpRegistry& registry) {
   AddOp(registry, {.name = "RegexFullMatch", .shape = FullMatchShape, .cost = MoveCost});
   AddOp(registry, {.name = "StaticRegexFullMatch", .shape = FullMatchShape, .cost = MoveCost});
   for (const char* name : StringCodeOps()) AddOp(registry, {.name = name, .shape = StringCodesShape, .cost = MoveCost});
+  AddOp(registry, {.name = "ReadFile", .shape = FileShape, .cost = NoCost});
+  AddOp(registry, {.name = "SerializeTensor", .shape = SerializedShape, .cost = NoCost});
+  for (const char* name : {"ShardedFilename", "ShardedFilespec"}) AddOp(registry, {.name = name, .shape = ShardNameShape, .cost = NoCost});
   AddOp(registry, {.name = "StringJoin", .shape = StringJoinShape, .cost = NoCost});
 }
 

@@ -1,6 +1,4 @@
 // Variables: their declarations, reads, assignments and queries.
-#include <string>
-
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "ops/register.h"
@@ -13,24 +11,15 @@ namespace {
 absl::Status DeclareVariable(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(0));
   absl::StatusOr<DataType> dtype = context.attrs().Get<DataType>("dtype");
-  if (!dtype.ok()) return context.Error(std::string(dtype.status().message()));
+  if (!dtype.ok()) return ErrorAtNode(context, dtype.status());
   context.AddOutput(*dtype, context.attrs().GetOr<Shape>("shape", Shape::UnknownRank()));
   return absl::OkStatus();
-}
-
-bool Compatible(const Shape& a, const Shape& b) {
-  if (a.unknown_rank() || b.unknown_rank()) return true;
-  if (a.rank() != b.rank()) return false;
-  for (int d = 0; d < a.rank(); ++d) {
-    if (a.dim(d) >= 0 && b.dim(d) >= 0 && a.dim(d) != b.dim(d)) return false;
-  }
-  return true;
 }
 
 // Input 0 is a variable and input 1 a value that fits it.
 absl::Status CheckAssigned(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(2));
-  if (context.dtype(0) != context.dtype(1) || !Compatible(context.shape(0), context.shape(1))) {
+  if (context.dtype(0) != context.dtype(1) || !MayBeEqual(context.shape(0), context.shape(1))) {
     return context.Error(
         absl::StrCat("assigns ", context.input(1).ToString(), " to a variable of ", context.input(0).ToString()));
   }

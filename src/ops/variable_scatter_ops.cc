@@ -9,15 +9,6 @@
 namespace millrace {
 namespace {
 
-bool Agree(const Shape& a, const Shape& b) {
-  if (a.unknown_rank() || b.unknown_rank()) return true;
-  if (a.rank() != b.rank()) return false;
-  for (int d = 0; d < a.rank(); ++d) {
-    if (a.dim(d) >= 0 && b.dim(d) >= 0 && a.dim(d) != b.dim(d)) return false;
-  }
-  return true;
-}
-
 absl::Status Misfit(InferenceContext& context) {
   return context.Error(absl::StrCat("updates ", context.input(2).ToString(), " by indices ",
                                     context.input(1).ToString(), " do not fit a variable ",
@@ -35,7 +26,7 @@ absl::Status CheckScatter(InferenceContext& context) {
   if (variable.unknown_rank() || indices.unknown_rank() || context.shape(2).rank() == 0) return absl::OkStatus();
   Shape expected = indices;
   for (int d = 1; d < variable.rank(); ++d) expected.AddDim(variable.dim(d));
-  return Agree(expected, context.shape(2)) ? absl::OkStatus() : Misfit(context);
+  return MayBeEqual(expected, context.shape(2)) ? absl::OkStatus() : Misfit(context);
 }
 
 Cost ScatterCost(const OpInstance& instance) {

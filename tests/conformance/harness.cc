@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "graph/with_message.h"
 #include "millrace/status.h"
 #include "runtime/op_evaluator.h"
 
@@ -196,11 +197,6 @@ absl::StatusOr<RunResult> CaseRun::Run(const Kernel& kernel, const RunOptions& o
   return result;
 }
 
-absl::Status At(const absl::Status& status, std::string_view what) {
-  if (status.ok()) return status;
-  return absl::Status(status.code(), absl::StrCat(std::string(what), ": ", std::string(status.message())));
-}
-
 double Epsilon(DataType dtype) {
   switch (dtype) {
     case DataType::kFloat: return 1.2e-7;
@@ -215,7 +211,7 @@ absl::Status CaseRun::Compare(const RunResult& result, bool strings) const {
   const auto compare = [&](const Tensor& actual, const auto& expected, const std::string& what) {
     const double ulps = device_.ulps() * Epsilon(actual.dtype());
     const double atol = std::max({test_.atol, ulps, device_.slack(test_)});
-    return At(CompareTensors(actual, expected, std::max<double>(test_.rtol, ulps), atol), what);
+    return WithPrefix(CompareTensors(actual, expected, std::max<double>(test_.rtol, ulps), atol), what);
   };
   for (const auto& [i, expected] : test_.outputs) {
     if (i >= static_cast<int>(result.outputs.size())) return absl::InternalError(absl::StrCat("has no output ", i));
@@ -251,8 +247,8 @@ absl::Status CheckKernel(const Case& test, const OpDef& def, TestDevice& device,
   MR_RETURN_IF_ERROR(run.Compare(first));
   for (const auto& [name, runner] : runners) {
     absl::StatusOr<RunResult> again = run.Run(*kernel, {.fill = 0x3C, .runner = runner});
-    MR_RETURN_IF_ERROR(At(again.status(), absl::StrCat("run again, ", name)));
-    MR_RETURN_IF_ERROR(At(SameBits(first, *again), absl::StrCat("other garbage in memory, ", name)));
+    MR_RETURN_IF_ERROR(WithPrefix(again.status(), absl::StrCat("run again, ", name)));
+    MR_RETURN_IF_ERROR(WithPrefix(SameBits(first, *again), absl::StrCat("other garbage in memory, ", name)));
   }
   for (const auto& pair : def.in_place) {
     const auto [output, input] = pair;
@@ -263,8 +259,8 @@ absl::Status CheckKernel(const Case& test, const OpDef& def, TestDevice& device,
       continue;
     }
     absl::StatusOr<RunResult> in_place = run.Run(*kernel, {.runner = runners[0].second, .in_place = pair});
-    MR_RETURN_IF_ERROR(At(in_place.status(), "in place"));
-    MR_RETURN_IF_ERROR(At(SameBits(first, *in_place), "in place"));
+    MR_RETURN_IF_ERROR(WithPrefix(in_place.status(), "in place"));
+    MR_RETURN_IF_ERROR(WithPrefix(SameBits(first, *in_place), "in place"));
   }
   return absl::OkStatus();
 }
@@ -290,7 +286,7 @@ absl::Status CheckMode(const Case& test, const OpDef& def, TestDevice& device, C
   if (!def.is_view) MR_RETURN_IF_ERROR(CheckKernel(test, def, device, run));
   // State goes on from run to run, EvaluateOp runs once.
   if ((device.is_host() || def.is_view) && test.runs == 1) {
-    MR_RETURN_IF_ERROR(At(CheckEvaluateOp(test, def, device, run), "EvaluateOp"));
+    MR_RETURN_IF_ERROR(WithPrefix(CheckEvaluateOp(test, def, device, run), "EvaluateOp"));
   }
   return absl::OkStatus();
 }
@@ -320,11 +316,11 @@ absl::Status CheckCase(const Case& test, const OpRegistry& ops, TestDevice& devi
   // Many rules need values that only the plan knows; then there is nothing to run without them.
   if (run.Prepare(/*with_values=*/false).ok()) {
     const absl::Status status = CheckMode(test, *def, device, run);
-    MR_RETURN_IF_ERROR(At(test.error ? ExpectError(test, status) : status, "without values"));
+    MR_RETURN_IF_ERROR(WithPrefix(test.error ? ExpectError(test, status) : status, "without values"));
   }
   absl::Status status = run.Prepare(/*with_values=*/true);
   if (status.ok()) status = CheckMode(test, *def, device, run);
-  return At(test.error ? ExpectError(test, status) : status, "with values");
+  return WithPrefix(test.error ? ExpectError(test, status) : status, "with values");
 }
 
 }  // namespace millrace::conformance

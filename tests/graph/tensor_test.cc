@@ -7,6 +7,8 @@
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "graph/exceptions.h"
@@ -38,13 +40,46 @@ TEST(TensorTest, MemoryThatIsRefusedThrows) {
 TEST(TensorTest, AShapeThatIsNotKnownThrows) {
   EXPECT_THROW(Tensor(DataType::kFloat, {-1, 3}), std::invalid_argument);
   EXPECT_THROW(Tensor(DataType::kString, {-1, -1}), std::invalid_argument);
+  EXPECT_THROW(Tensor(DataType::kFloat, Shape::UnknownRank()), std::invalid_argument);
   EXPECT_EQ(Tensor(DataType::kFloat, {2, 3}).size_bytes(), 24);
+}
+
+TEST(TensorTest, WhatIsMovedFromIsNoTensor) {
+  static_assert(std::is_nothrow_move_constructible_v<Tensor> && std::is_nothrow_move_assignable_v<Tensor>);
+  Tensor strings(DataType::kString, {2});
+  Tensor kept = std::move(strings);
+  EXPECT_TRUE(strings.empty());
+  EXPECT_EQ(kept.strings().size(), 2);
+  for (const Shape& shape : {Shape(), Shape({2, 3})}) {
+    Tensor from(DataType::kFloat, shape);
+    kept = std::move(from);
+    EXPECT_TRUE(from.empty());
+    EXPECT_EQ(from.size_bytes(), 0);
+    EXPECT_EQ(kept.type(), (TensorType{DataType::kFloat, shape}));
+    EXPECT_TRUE(from.BitEqual(Tensor()));
+    EXPECT_FALSE(from.BitEqual(kept));
+  }
+  Tensor& same = kept;
+  kept = std::move(same);
+  EXPECT_EQ(kept.size_bytes(), 24);
+  strings = kept;
+  EXPECT_EQ(strings.data(), kept.data());
+}
+
+TEST(TensorTest, AnotherShapeHasAsManyElements) {
+  const Tensor x = Tensor::Vector<float>({1, 2, 3, 4, 5, 6});
+  for (const Shape& shape : {Shape({100000, 3}), Shape({5}), Shape({-1, 3}), Shape(), Shape::UnknownRank()}) {
+    EXPECT_THROW(x.Reshaped(shape), std::invalid_argument) << shape.ToString();
+  }
+  EXPECT_EQ(x.Reshaped({3, 2}).as<float>()[5], 6);
+  EXPECT_THROW(Tensor(DataType::kString, {2}).Reshaped({3}), std::invalid_argument);
 }
 
 TEST(TensorTest, WrappingNoMemoryThrows) {
   EXPECT_THROW(Tensor::Wrap(DataType::kFloat, {2}, nullptr, nullptr), std::invalid_argument);
   float values[2] = {1, 2};
   EXPECT_THROW(Tensor::Wrap(DataType::kFloat, {-1}, values, nullptr), std::invalid_argument);
+  EXPECT_THROW(Tensor::Wrap(DataType::kFloat, Shape::UnknownRank(), values, nullptr), std::invalid_argument);
   std::string text = "text";
   EXPECT_THROW(Tensor::Wrap(DataType::kString, {}, &text, nullptr), std::invalid_argument);
   EXPECT_EQ(Tensor::Wrap(DataType::kFloat, {0, 3}, nullptr, nullptr).num_elements(), 0);

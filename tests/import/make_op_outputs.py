@@ -13,7 +13,7 @@ from tensorflow.python.client import pywrap_tf_session
 # Ops that no training graph as TensorFlow exports it holds.
 SKIP = re.compile(r"^_|^(Foo|Xla|TPU|Quantize|Requant|Rpc|BoostedTrees|Retrieve|Load.*TPU|Sdca|Cudnn|.*Minibatch|"
                   r".*SparseCore|.*CooTensor|.*Dataset|Dataset|.*Iterator|Anonymous|Experimental|Test|Stub|.*Struct$|"
-                  r".*Output$|Namespace|Riscv|Tpu|Collective|.*TPUEmbedding|Parse.*SequenceExample|NInts|NPoly|NIn|OpWith|Out[TA]|Ref(Out|In)|"
+                  r".*Output$|Namespace|Riscv|Tpu|Collective|.*TPUEmbedding|NInts|NPoly|NIn|OpWith|Out[TA]|Ref(Out|In)|"
                   r"Two(Float|Int)|FiveFloat|CopyOp$|Unary$|Fact$|Dummy|Dtype|DevicePlacement|WindowOp|[A-Z]$|Polymorphic|Simple|Binary|IntAttr|KernelLabel|Risc)")
 # But such as training graphs do hold.
 NOT_SKIPPED = re.compile(r"^(CudnnRNN|Quantize(V2|AndDequantize)|(Dense|Sparse|Ragged)Count)")

@@ -86,5 +86,37 @@ TEST(ExampleRecords, WhatIsWrongIsSaid) {
   EXPECT_THAT(of(matrix), HasSubstr("has type string[1,1], expected string[?]"));
 }
 
+// A list of features: a feature's bytes per step.
+std::string List(const std::string& key, const std::vector<std::string>& steps) {
+  std::string list;
+  for (const std::string& step : steps) list += Field(1, step);
+  return Field(1, Field(1, key) + Field(2, list));
+}
+
+TEST(ExampleRecords, ListsOfStepsGoOn) {
+  const auto session = SessionOf(R"(
+records = Placeholder() {dtype=string, shape=shape[?]}
+none = Const() {dtype=string, value=string[0]{}}
+no_size = Const() {dtype=int64, value=int64[0]{}}
+parsed = ParseSequenceExample(records, none, no_size) {)"
+                                 "Ncontext_dense=1, Tcontext_dense=[int64], context_dense_keys=[\"size\"], context_dense_shapes=[shape[1]], "
+                                 "Nfeature_list_sparse=1, feature_list_sparse_keys=[\"words\"], feature_list_sparse_types=[string], "
+                                 "Nfeature_list_dense=1, feature_list_dense_keys=[\"steps\"], feature_list_dense_types=[int64], "
+                                 "feature_list_dense_shapes=[shape[2]], feature_list_dense_missing_assumed_empty=[\"steps\"]}" R"(
+steps = AddV2(parsed:4, parsed:4) {T=int64}
+length = StringLength(parsed:2)
+)");
+  const std::string first = Field(1, Field(1, Field(1, "size") + Field(2, Integers("\5")))) +
+                            Field(2, List("steps", {Integers("\1\2"), Integers("\3\4")}) + List("words", {Texts({"ab"}), Texts({}), Texts({"c", ""})}));
+  const std::string second = Field(1, Field(1, Field(1, "size") + Field(2, Integers("\6"))));
+  std::vector<Tensor> out;
+  const absl::Status status = session->Run({{"records", Records({first, second})}}, {"steps", "length", "parsed:5", "parsed:1", "parsed:0"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(out[0].shape(), Shape({2, 2, 2}));
+  EXPECT_THAT(Ints(out[0]), ElementsAre(2, 4, 6, 8, 0, 0, 0, 0));
+  EXPECT_THAT(Ints(out[1]), ElementsAre(2, 1, 0));
+  EXPECT_THAT(Ints(out[2]), ElementsAre(2, 0));
+}
+
 }  // namespace
 }  // namespace millrace

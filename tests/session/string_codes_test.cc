@@ -1,4 +1,7 @@
 // What is made of the bytes and characters of fed strings, against tf.strings.
+#include <fstream>
+#include <map>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -85,6 +88,135 @@ same = Equal(joined, expected) {T=string}
   const absl::Status status = session->Run({{"texts", Words({"a", "b", "c", "d"})}}, {"same"}, {}, &out);
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_THAT(Ints(out[0]), ElementsAre(1, 1, 1));
+}
+
+TEST(StringCodes, ColumnsOfRecordsGoOn) {
+  const auto session = SessionOf(R"(
+records = Placeholder() {dtype=string, shape=shape[?]}
+half = Const() {dtype=float, value=float[1]{0.5}}
+none = Const() {dtype=string, value=string[1]{"none"}}
+required = Const() {dtype=int64, value=int64[0]{}}
+columns = DecodeCSV(records, half, none, required) {OUT_TYPE=[float, string, int64]}
+twice = AddV2(columns, columns) {T=float}
+length = StringLength(columns:1)
+count = AddV2(columns:2, columns:2) {T=int64}
+)");
+  std::vector<Tensor> out;
+  const absl::Status status = session->Run({{"records", Words({"1.5,\"a,b\",7", ",,-8", "nan,\"\"\"\",9"})}}, {"twice", "length", "count"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(testing::Numbers(out[0]), ElementsAre(3, 1, ::testing::IsNan()));
+  EXPECT_THAT(Ints(out[1]), ElementsAre(3, 4, 1));
+  EXPECT_THAT(Ints(out[2]), ElementsAre(14, -16, 18));
+  EXPECT_THAT(session->Run({{"records", Words({"1,a,"})}}, {"count"}, {}, &out).ToString(), HasSubstr("Field 2 is required but missing in record 0!"));
+}
+
+TEST(StringCodes, TensorsGoThroughMessages) {
+  const auto session = SessionOf(R"(
+texts = Placeholder() {dtype=string, shape=shape[?]}
+numbers = Const() {dtype=int32, value=int32[2,2]{1, -2, 3, 4}}
+message = SerializeTensor(numbers) {T=int32}
+back = ParseTensor(message) {out_type=int32}
+sum = AddV2(back, back) {T=int32}
+of_texts = SerializeTensor(texts) {T=string}
+again = ParseTensor(of_texts) {out_type=string}
+same = Equal(again, texts) {T=string}
+wrong = ParseTensor(message) {out_type=float}
+)");
+  std::vector<Tensor> out;
+  const absl::Status status = session->Run({{"texts", Words({"a", "", "b"})}}, {"sum", "same"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(Ints(out[0]), ElementsAre(2, -4, 6, 8));
+  EXPECT_EQ(out[0].shape(), Shape({2, 2}));
+  EXPECT_THAT(Ints(out[1]), ElementsAre(1, 1, 1));
+  EXPECT_THAT(session->Run({}, {"wrong"}, {}, &out).ToString(), HasSubstr("Type mismatch between parsed tensor (int32) and dtype (float)"));
+}
+
+TEST(StringCodes, NumbersOfAStepHaveMessages) {
+  const auto session = SessionOf(R"(
+two = Const() {dtype=int32, value=int32[1]{2}}
+y = RandomUniform(two) {dtype=float, T=int32}
+message = SerializeTensor(y) {T=float}
+length = StringLength(message)
+back = ParseTensor(message) {out_type=float}
+same = Equal(back, y) {T=float}
+)");
+  std::vector<Tensor> out;
+  const absl::Status status = session->Run({}, {"length", "same"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(Ints(out[0]), ElementsAre(18));
+  EXPECT_THAT(Ints(out[1]), ElementsAre(1, 1));
+}
+
+TEST(StringCodes, FilesAreRead) {
+  const auto session = SessionOf(R"(
+name = Placeholder() {dtype=string, shape=shape[]}
+bytes = ReadFile(name)
+numbers = DecodeRaw(bytes) {out_type=uint8}
+)");
+  const std::string path = ::testing::TempDir() + "read_by_a_graph";
+  std::ofstream(path, std::ios::binary) << std::string("\1\0\7", 3);
+  Tensor name(DataType::kString, Shape());
+  std::vector<Tensor> out;
+  const auto run = [&](const std::string& file) {
+    name.mutable_strings()[0] = file;
+    return session->Run({{"name", name}}, {"numbers"}, {}, &out);
+  };
+  const absl::Status status = run(path);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(Ints(out[0]), ElementsAre(1, 0, 7));
+  EXPECT_THAT(run(path + "_no_more").ToString(), HasSubstr("read_by_a_graph_no_more; No such file or directory"));
+  EXPECT_THAT(run(::testing::TempDir()).ToString(), HasSubstr("; Is a directory"));
+  std::ofstream(path + "_empty", std::ios::binary).flush();
+  ASSERT_TRUE(run(path + "_empty").ok());
+  EXPECT_THAT(Ints(out[0]), ElementsAre());
+}
+
+// Each against what TensorFlow makes of strings.
+TEST(StringCodes, OpsOfElementsTakeStrings) {
+  const auto session = SessionOf(R"(
+texts = Placeholder() {dtype=string, shape=shape[2,2]}
+row = Const() {dtype=string, value=string[2]{"x", "y"}}
+one = Const() {dtype=string, value=string[]{"+"}}
+zero = Const() {dtype=string, value=string[]{"-"}}
+places = Const() {dtype=int32, value=int32[2]{1, 0}}
+indices = Const() {dtype=int32, value=int32[3,1]{2, 0, 2}}
+size = Const() {dtype=int32, value=int32[1]{3}}
+three = Const() {dtype=string, value=string[3]{"p", "q", "r"}}
+depth = Const() {dtype=int32, value=int32[]{3}}
+lengths = Const() {dtype=int64, value=int64[2]{2, 1}}
+perm = Const() {dtype=int32, value=int32[2]{1, 0}}
+sum = Add(texts, row) {T=string}
+hot = OneHot(places, depth, one, zero) {T=string, TI=int32}
+reversed = ReverseSequence(texts, lengths) {T=string, seq_dim=1, batch_dim=0}
+turned = ConjugateTranspose(texts, perm) {T=string}
+scattered = ScatterNd(indices, three, size) {T=string, Tindices=int32}
+empty = Empty(size) {dtype=string}
+)");
+  const std::map<std::string, std::vector<std::string>> expected = {
+      {"sum", {"ax", "by", "x", "dy"}},        {"hot", {"-", "+", "-", "+", "-", "-"}}, {"reversed", {"b", "a", "", "d"}},
+      {"turned", {"a", "", "b", "d"}}, {"scattered", {"q", "", "pr"}},          {"empty", {"", "", ""}}};
+  for (const auto& [fetch, texts] : expected) {
+    std::vector<Tensor> out;
+    const absl::Status status = session->Run({{"texts", Words({"a", "b", "", "d"}).Reshaped(Shape({2, 2}))}}, {fetch}, {}, &out);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(out[0].strings(), texts) << fetch;
+  }
+}
+
+TEST(StringCodes, FeaturesAreCrossedAsTexts) {
+  const auto session = SessionOf(R"(
+texts = Placeholder() {dtype=string, shape=shape[2,2]}
+numbers = Const() {dtype=int64, value=int64[2,1]{7, -8}}
+separator = Const() {dtype=string, value=string[]{"-"}}
+crosses = SparseCrossV2(texts, numbers, separator) {N=0, sparse_types=[], dense_types=[string, int64]}
+length = StringLength(crosses:1)
+)");
+  std::vector<Tensor> out;
+  const absl::Status status = session->Run({{"texts", Words({"a", "b", "", "c"}).Reshaped(Shape({2, 2}))}}, {"crosses", "length", "crosses:2"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(Ints(out[0]), ElementsAre(0, 0, 0, 1, 1, 0, 1, 1));
+  EXPECT_THAT(Ints(out[1]), ElementsAre(3, 3, 3, 4));
+  EXPECT_THAT(Ints(out[2]), ElementsAre(2, 2));
 }
 
 TEST(StringCodes, WhatIsWrongIsSaid) {

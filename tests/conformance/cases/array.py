@@ -86,6 +86,10 @@ def pad():
                    {"mode": mode})
         yield Case(f"MirrorPadGrad_{mode}_double", "MirrorPadGrad",
                    [iota((5, 2, 4), f64), np.array([[1, 1], [0, 0], [0, 1]], i64)], {"mode": mode})
+        for what, shape, paddings in (("channels", (2, 9, 10, 3), ((0, 0), (1, 2), (2, 1), (0, 0))), ("all", (6, 9, 7), ((1, 2), (2, 2), (1, 1))),
+                                      ("images", (8, 34, 34, 8), ((0, 0), (1, 1), (1, 1), (0, 0))), ("outer", (9, 4), ((2, 2), (0, 0))),
+                                      ("leading", (1, 1, 7, 5), ((0, 0), (0, 0), (2, 1), (1, 0))), ("none", (3, 4), ((0, 0), (0, 0)))):
+            yield Case(f"MirrorPadGrad_{mode}_{what}", "MirrorPadGrad", [Gen(shape), np.array(paddings, i32)], {"mode": mode}, rtol=1e-6, atol=1e-6)
         yield Case(f"MirrorPad_{mode}_too_far", "MirrorPad", [iota((3, 4)), np.array([[4, 1], [1, 2]], i32)],
                    {"mode": mode}, error="")
     yield Case("MirrorPad_SYMMETRIC_whole", "MirrorPad", [iota((3,)), np.array([[3, 3]], i32)], {"mode": "SYMMETRIC"})

@@ -98,6 +98,12 @@ def sums():
         yield Case(f"Mean_empty_{name}", "Mean", [np.zeros((0, 3), dtype), np.array([0], np.int32)])
         yield Case(f"Mean_empty_all_{name}", "Mean", [np.zeros((2, 0), dtype), np.array([0, 1], np.int32)])
     yield Case("Sum_empty", "Sum", [np.zeros((0, 3), C64), np.array([0], np.int32)])
+    # Around what registers hold of rows and columns, and what a strip holds of depth.
+    for rows, depth, columns in ((1, 65, 16), (5, 64, 17), (7, 66, 3), (9, 5, 33), (3, 0, 2), (3, 2, 0)):
+        left, right = numbers((rows, depth)), numbers((depth, columns), seed=2)
+        yield Case(f"MatMul_{rows}_{depth}_{columns}", "MatMul", [left, right], rtol=2e-5, atol=2e-5)
+        left, right = numbers((1, depth, rows), C128), numbers((2, columns, depth), C128, 2)
+        yield Case(f"BatchMatMul_{rows}_{depth}_{columns}", "BatchMatMulV2", [left, right], {"adj_x": True, "adj_y": True}, rtol=1e-12, atol=1e-12)
     yield Case("BatchMatMul_broadcast", "BatchMatMulV2", [numbers((2, 1, 3, 4)), numbers((5, 4, 2), seed=2)], rtol=5e-6, atol=5e-6)
 
 

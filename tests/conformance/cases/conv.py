@@ -59,6 +59,11 @@ def conv2d_cases():
     yield from layer("grouped", (6, 7), (3, 3), 8, 12, groups=4, kinds="f")
     for dtype in (f64, f16, bfloat16):
         yield from layer(np.dtype(dtype).name, (6, 7), (3, 2), 3, 4, strides=(2, 2), dtype=dtype)
+    for dtype in (f16, bfloat16):
+        name = np.dtype(dtype).name
+        yield from layer(f"vectors_{name}", (6, 7), (3, 3), 16, 32, dtype=dtype, kinds="fi")
+        yield from layer(f"explicit_{name}", (7, 6), (3, 3), 2, 5, strides=(2, 1), padding="EXPLICIT", pads=((1, 2), (0, 2)), dtype=dtype)
+    yield from layer("vectors_float64", (6, 7), (3, 3), 16, 32, dtype=f64)
     yield from layer("one_image", (30, 31), (3, 3), 16, 32, batch=1)
     yield from layer("many_channels", (7, 7), (3, 3), 64, 96, batch=2, strides=(2, 2))
     yield from layer("large", (28, 28), (3, 3), 32, 32, batch=8)
@@ -91,6 +96,9 @@ def depthwise_cases():
                                  strides=(stride, stride), padding=padding, depthwise=True)
     for dtype in (f64, f16, bfloat16):
         yield from layer(np.dtype(dtype).name, (6, 7), (3, 3), 4, 1, dtype=dtype, depthwise=True)
+    for dtype in (f32, f16, bfloat16):
+        yield from layer(f"one_channel_times_9_{np.dtype(dtype).name}", (6, 7), (3, 3), 1, 9, dtype=dtype, depthwise=True)
+        yield from layer(f"times_8_{np.dtype(dtype).name}", (6, 7), (3, 3), 3, 8, dtype=dtype, depthwise=True)
     yield from layer("explicit", (7, 8), (3, 3), 17, 1, padding="EXPLICIT", pads=((1, 0), (2, 1)), depthwise=True)
     yield from layer("large", (28, 28), (3, 3), 40, 1, batch=4, depthwise=True)
 

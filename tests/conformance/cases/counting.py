@@ -92,6 +92,9 @@ def quantize_cases():
                        [Gen((4, 3), seed=5), data, *channels], more, rtol=1e-6, atol=1e-6)
     yield Case("FakeQuantVars_empty_range", "FakeQuantWithMinMaxVars", [x, np.float32(0), np.float32(0)])
     yield Case("FakeQuantVarsGradient_empty_range", "FakeQuantWithMinMaxVarsGradient", [g, x, np.float32(0), np.float32(0)])
+    for n in (15, 16, 33, 8192, 8193, 70001):
+        yield Case(f"FakeQuantVarsGradient_of_{n}", "FakeQuantWithMinMaxVarsGradient",
+                   [Gen((n,), seed=n), Gen((n,), low=-8, high=8), np.float32(-6), np.float32(5)], rtol=2e-5, atol=2e-4)
     yield Case("FakeQuantArgs_large", "FakeQuantWithMinMaxArgs", [Gen((120000,), low=-8, high=8)], rtol=1e-6)
 
 

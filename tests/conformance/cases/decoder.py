@@ -87,6 +87,17 @@ def ragged():
     yield Case("Ragged_inner", "RaggedTensorToTensor", [np.array([-1, -1, 2], I64), Gen((5, 2)), np.array([7, 8], np.float32), L([splits])], splits_attrs)
     yield Case("Ragged_nested", "RaggedTensorToTensor", [np.array([-1, -1, -1], I64), Gen((5,)), np.float32(0), L([np.array([0, 1, 3], I64), splits])],
                {"row_partition_types": ["ROW_SPLITS", "ROW_SPLITS"]})
+    lengths = np.arange(2000) * 7 % 25
+    long_splits = np.concatenate([[0], np.cumsum(lengths)])
+    yield Case("Ragged_large", "RaggedTensorToTensor", [np.array([-1, 20, 2], I64), Gen((lengths.sum(), 2)), np.float32(3), L([long_splits])], splits_attrs)
+    yield Case("Ragged_rows_left_out", "RaggedTensorToTensor", [np.array([-1, -1], I64), Gen((5,)), np.float32(-1), L([I64(6), ids])], ids_attrs)
+    levels = {"splits": ([np.array([0, 1, 3, 3], I64), splits], ["ROW_SPLITS", "ROW_SPLITS"]),
+              "ids": ([I64(3), np.array([0, 1, 1], I64), ids], ["FIRST_DIM_SIZE", "VALUE_ROWIDS", "VALUE_ROWIDS"]),
+              "both": ([I64(3), np.array([0, 1, 1], I64), splits], ["FIRST_DIM_SIZE", "VALUE_ROWIDS", "ROW_SPLITS"])}
+    for shape in ((-1, -1, -1, 2), (2, 1, 2, 2), (4, 3, 4, 2)):
+        for what, (parts, types) in levels.items():
+            yield Case(f"Ragged_nested_{what}_{shape[0]}", "RaggedTensorToTensor", [np.array(shape, I64), Gen((5, 2)), np.array([7, 8], np.float32), L(parts)],
+                       {"row_partition_types": types})
     yield Case("Ragged_empty", "RaggedTensorToTensor", [np.array([-1, 2], I64), np.zeros(0, np.float32), np.float32(0), L([np.array([0, 0, 0], I64)])], splits_attrs)
 
 

@@ -30,6 +30,10 @@ def cases():
         yield Case(f"BilinearGrad_{np.dtype(dtype).name}", "ResizeBilinearGrad",
                    [Gen((1, 5, 9, 3)), Gen((1, 4, 6, 3), dtype)], rtol=tolerance, atol=tolerance)
     images = Gen((1, 4, 6, 3))
+    for channels in (1, 2, 4, 5):
+        for method in ("Bilinear", "Bicubic"):
+            yield Case(f"{method}_of_{channels}", f"Resize{method}", [Gen((1, 4, 6, channels)), size], {"half_pixel_centers": True},
+                       rtol=1e-5, atol=1e-5)
     yield Case("Bilinear_no_size", "ResizeBilinear", [images, np.array([0, 3], i32)], error="")
     yield Case("Bilinear_both_alignments", "ResizeBilinear", [images, size],
                {"align_corners": True, "half_pixel_centers": True}, error="")

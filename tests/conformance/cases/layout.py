@@ -93,6 +93,13 @@ def picks():
         yield Case(f"TopKV2_int16_indices_{size}", "TopKV2", [Gen((2, size)), i32(3)], {"index_type": np.int16}, **more)
     yield Case("TopKV2_large", "TopKV2", [Gen((300, 700)), i32(5)])
     yield Case("TopKV2_long_row", "TopKV2", [Gen((1, 50000), seed=3), i32(100)])
+    # Whole rows sorted, short ones and long ones, with and without many equal elements.
+    for dtype in (f32, f64, i32, i64, f16, bfloat16, np.uint8, np.int8, np.int16, np.uint16):
+        for size, k in ((60, 40), (1023, 200), (1024, 1024), (5000, 1000)):
+            low = 0 if np.dtype(dtype).kind == "u" else -100
+            yield Case(f"TopKV2_whole_{np.dtype(dtype).name}_{size}", "TopKV2", [Gen((2, size), dtype, low, 100), i32(k)])
+    zeros = np.tile(np.array([0.0, -0.0, 1, -0.0, -np.inf, np.inf], f32), 300)
+    yield Case("TopKV2_whole_zeros", "TopKV2", [zeros, i32(1800)])
     yield Case("TopKV2_too_many", "TopKV2", [iota((2, 3)), i32(4)], error="input must have at least k columns. Had 3, needed 4")
     for op in ("LowerBound", "UpperBound"):
         yield Case(op, op, [np.array([[1, 3, 3, 7], [0, 0, 0, 9]], f32), np.array([[3, 0, 8], [0, 1, 10]], f32)])

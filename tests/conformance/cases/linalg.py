@@ -67,6 +67,11 @@ def banded_cases():
                            {"adjoint": adjoint, "lower": lower}, **close)
         yield Case(f"BandedTriangularSolve_diagonal_{name}", "BandedTriangularSolve", [bands[:, :1].copy(), sides], **close)
         yield Case(f"BandedTriangularSolve_broadcast_{name}", "BandedTriangularSolve", [bands[0], sides], **close)
+    for lower in (False, True):
+        for adjoint in (False, True):
+            for count in (1, 2, 3, 6):
+                yield Case(f"BandedTriangularSolve_bands_{count}_{adjoint}_{lower}", "BandedTriangularSolve",
+                           [Gen((count, 11), np.float64, 1, 1.01), Gen((11, 9), np.float64)], {"adjoint": adjoint, "lower": lower}, rtol=1e-9, atol=1e-12)
     yield Case("BandedTriangularSolve_singular", "BandedTriangularSolve", [np.zeros((2, 3)), np.ones((3, 1))], error="not invertible")
     yield Case("BandedTriangularSolve_rows", "BandedTriangularSolve", [np.ones((2, 3)), np.ones((4, 1))], error="")
     yield Case("BandedTriangularSolve_too_many", "BandedTriangularSolve", [np.ones((4, 3)), np.ones((3, 1))], error="")
@@ -115,6 +120,17 @@ def cases():
         yield Case(f"SelfAdjointEig_values_{name}", "SelfAdjointEigV2", [spd], {"compute_v": False}, skip=[1], **close)
         yield Case(f"Svd_values_{name}", "Svd", [sides], {"compute_uv": False}, skip=[1, 2], **close)
         yield Case(f"Svd_{name}", "Svd", [sides], **close)
+    for lower in (False, True):
+        for adjoint in (False, True):
+            # Near to a triangle of ones, whose inverse is small. Around what registers hold of columns, and rows in groups of four.
+            for columns in (1, 8, 9, 17, 40):
+                yield Case(f"TriangularSolve_columns_{columns}_{adjoint}_{lower}", "MatrixTriangularSolve",
+                           [Gen((2, 11, 11), np.float64, 1, 1.01), Gen((2, 11, columns), np.float64)], {"adjoint": adjoint, "lower": lower},
+                           rtol=1e-9, atol=1e-12)
+            yield Case(f"TriangularSolve_large_{adjoint}_{lower}", "MatrixTriangularSolve", [Gen((70, 70), low=1, high=1.01), Gen((70, 140))],
+                       {"adjoint": adjoint, "lower": lower}, rtol=2e-4, atol=2e-5)
+            yield Case(f"TriangularSolve_many_{adjoint}_{lower}", "MatrixTriangularSolve",
+                       [Gen((600, 13, 13), np.float64, 1, 1.01), Gen((1, 13, 5), np.float64)], {"adjoint": adjoint, "lower": lower}, rtol=1e-9, atol=1e-12)
     yield Case("TriangularSolve_broadcast", "MatrixTriangularSolve",
                [GENERAL[:1].astype(np.float32), SIDES.astype(np.float32)], rtol=1e-4, atol=1e-5)
     yield Case("MatrixSquareRoot_rotation", "MatrixSquareRoot", [np.array([[0.6, -0.8], [0.8, 0.6]])], rtol=1e-9)

@@ -23,7 +23,7 @@ def colour_cases():
     special = np.array([[nan, .5, .2], [.5, nan, .2], [.5, .2, nan], [nan, .3, .3], [nan, nan, nan], [np.inf, .2, .3], [-np.inf, 1, 2]])
     for dtype in (np.float32, np.float64):
         yield Case(f"RGBToHSV_nan_{np.dtype(dtype).name}", "RGBToHSV", [special.astype(dtype)], **CLOSE)
-    for delta in (0.0, 0.1, -0.3, 0.9):
+    for delta in (0.0, 0.1, -0.3, 0.9, -1.0, 1.0):
         yield Case(f"AdjustHue_{delta}", "AdjustHue", [COLOURS, np.float32(delta)], **CLOSE)
     for scale in (0.0, 0.5, 1.7):
         yield Case(f"AdjustSaturation_{scale}", "AdjustSaturation", [COLOURS, np.float32(scale)], **CLOSE)

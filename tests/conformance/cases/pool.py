@@ -57,6 +57,19 @@ def types():
                        **tolerance)
 
 
+def wide():
+    """Windows that share most of their taps, few channels, and both in 16 bits."""
+    for dtype in (f32, f16, bfloat16):
+        for shape, ksize, strides in (((2, 9, 10, 19), (7, 7), (1, 1)), ((1, 9, 31, 3), (3, 3), (2, 2)), ((1, 8, 9, 2), (6, 7), (1, 2))):
+            attrs, out = windows(shape, ksize, strides, "SAME")
+            tag = f"wide_{'x'.join(map(str, shape))}_{np.dtype(dtype).name}"
+            x = Gen(shape, i32, -9, 9).numpy().astype(dtype)
+            tolerance = {"rtol": SHORT[dtype], "atol": 8 * SHORT[dtype]}
+            yield Case(f"MaxPool_{tag}", "MaxPool", [x], attrs)
+            yield Case(f"MaxPoolGrad_{tag}", "MaxPoolGrad", [x, maximum_of(x, attrs), Gen(out, dtype)], attrs, **tolerance)
+            yield Case(f"AvgPool_{tag}", "AvgPool", [x], attrs, **tolerance)
+
+
 def near_ties():
     """In three dimensions TensorFlow takes what is less than 1e-5 below the maximum for one, too."""
     x = np.array([1, 1 - 9e-6, 1 - 1.2e-5, 0], f32).reshape(1, 1, 1, 4, 1)
@@ -91,6 +104,7 @@ def edges():
 def cases():
     yield from pools(4, "")
     yield from pools(5, "3D")
+    yield from wide()
     yield from near_ties()
     yield from types()
     yield from edges()

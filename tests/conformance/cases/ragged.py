@@ -1,5 +1,6 @@
 """Rows of different lengths: as sparse tensors, counted, as ranges; crossed features."""
 import numpy as np
+import tensorflow as tf
 
 from case_builder import Case, Gen, L
 
@@ -136,6 +137,68 @@ def crosses():
     yield Case("Cross_words_alone", "SparseCross", [L([]), L([]), L([]), L([words])], {**hashed, "N": 0, "num_buckets": 0})
     yield Case("Cross_sparse_words", "SparseCross", [L([sparse[0]] * 2), L([rare, sparse[1]]), L([sparse[2]] * 2), L([words])], hashed)
     yield Case("Cross_batches", "SparseCross", [L([]), L([]), L([]), L([a, Gen((2, 3), I64, 0, 9)])], {**hashed, "N": 0}, error="")
+    other_flag = {**hashed, "hashed_output": False}
+    yield Case("Cross_hash_not_flagged", "SparseCross", [L([sparse[0]]), L([sparse[1]]), L([sparse[2]]), L([])], other_flag)
+    yield Case("Cross_internal_text", "SparseCross", [L([sparse[0]]), L([rare]), L([sparse[2]]), L([words])], {**hashed, "internal_type": tf.string})
+    for op in ("SparseCross", "SparseCrossV2", "SparseCrossHashed"):
+        yield from sparse_crosses(op, sparse, rare, words)
+
+
+def sparse_crosses(op, sparse, rare, words):
+    """Of SparseCross those that make texts."""
+    more = {"SparseCross": [], "SparseCrossV2": [np.array("_X_", object)], "SparseCrossHashed": [np.array(0, I64), np.array(False), np.array([3, -5], I64)]}[op]
+    attrs = {"hashed_output": False, "num_buckets": 0, "hash_key": 1, "out_type": tf.string, "internal_type": I64} if op == "SparseCross" else {}
+    dense = np.array([[1, -2], [3, 1 << 40], [5, 6]], I64)
+
+    def cross(name, features=(), of_dense=(), last=more, error=None, **given):
+        lists = [L([feature[k] for feature in features]) for k in range(3)]
+        return Case(f"{op}_{name}", op, [*lists, L(list(of_dense)), *last], {**attrs, "N": len(features), **given}, error=error)
+    texts = (sparse[0], rare, sparse[2])
+    yield cross("all", [sparse, texts], [dense, words])
+    yield cross("sparse", [sparse])
+    yield cross("texts", [texts])
+    yield cross("dense", of_dense=[dense, words])
+    yield cross("numbers", of_dense=[dense])
+    yield cross("none")
+    yield cross("no_values", [(np.zeros([0, 2], I64), np.zeros(0, I64), np.array([3, 2], I64))], [words])
+    yield cross("no_rows", [(np.zeros([0, 2], I64), np.zeros(0, I64), np.array([0, 2], I64))])
+    yield cross("no_columns", of_dense=[dense[:, :0], words])
+    if op == "SparseCross":
+        yield cross("text_only", [texts], [words], internal_type=tf.string)
+        yield cross("text_flagged", [texts], [words], hashed_output=True)
+        for out in (tf.string, I64):
+            label = f"{tf.as_dtype(out).name}_out"
+            yield cross(f"wrong_values_{label}", [sparse], [words], internal_type=tf.string, out_type=out, error="Input values should be of internal type 7 but received 9")
+            yield cross(f"wrong_dense_{label}", [texts], [dense], internal_type=tf.string, out_type=out, error="Dense inputs should be of internal type 7 but received 9")
+    if op == "SparseCrossV2":
+        for separator in ("", "-", "\u00e9\0"):
+            yield cross(f"separator_{len(separator)}", [sparse], [words], [np.array(separator, object)])
+        yield cross("wrong_separator", [sparse], last=[np.array(["a"], object)], error="")
+    if op == "SparseCrossHashed":
+        for buckets in (1, 10, 1 << 62, -7):
+            yield cross(f"buckets_{buckets}", [sparse, texts], [dense, words], [np.array(buckets, I64), *more[1:]])
+        # TensorFlow falls over numbers of dense features with a strong hash.
+        for salt in ([0, 0], [137, 173]):
+            yield cross(f"strong_{salt[0]}", [sparse, texts], [words], [np.array(1000, I64), np.array(True), np.array(salt, I64)])
+        yield cross("strong_one", [sparse], last=[more[0], np.array(True), more[2]])
+        yield cross("half_numbers", [(sparse[0], np.array([1 << 40 | 5, 5, 1 << 33], I64), sparse[2])])
+        yield cross("wrong_salt", [sparse], last=[*more[:2], np.array([1, 2, 3], I64)], error="")
+    if op != "SparseCrossHashed":
+        unordered = np.array([[2, 0], [0, 0], [1, 0]], I64)
+        yield cross("unordered", [(unordered, sparse[1], np.array([3, 1], I64))])
+        yield cross("beyond", [(np.array([[0, 0], [1, 0], [5, 0]], I64), sparse[1], np.array([3, 1], I64))])
+        yield cross("negative", [(np.array([[-1, 0], [0, 0], [1, 0]], I64), sparse[1], np.array([3, 1], I64))])
+        for label, feature, error in (
+                ("vector", (sparse[0][:, 0], sparse[1], sparse[2]), "Input indices should be a matrix but received shape [3] at position 0"),
+                ("columns", (np.zeros([3, 3], I64), sparse[1], sparse[2]), "Expected D2 of index to be 2 got 3 at position 0"),
+                ("matrix", (sparse[0], sparse[1].reshape(3, 1), sparse[2]), "Input values should be a vector but received shape [3,1] at position 0"),
+                ("count", (sparse[0], sparse[1][:2], sparse[2]), "Expected size of values to be 3 got 2 at position 0"),
+                ("shape", (sparse[0], sparse[1], np.array([[3, 2]], I64)), "Input shapes should be a vector but received shape [1,2] at position 0"),
+                ("shape_3", (sparse[0], sparse[1], np.array([3, 2, 1], I64)), "shape should imply a 2D tensor, but got [3] at position 0")):
+            yield cross(f"wrong_{label}", [feature], error=error)
+        yield cross("wrong_batch", [sparse, (sparse[0], sparse[1], np.array([4, 2], I64))], error="Expected batch size 3 got 4 at position 1")
+        yield cross("wrong_dense_batch", [sparse], [dense[:2]], error="Expected batch size 3 got 2 at dense tensor 0")
+        yield cross("wrong_dense", of_dense=[dense[0]], error="Dense inputs should be a matrix but received shape [2] at position 0")
 
 
 def ragged_crosses():
@@ -164,6 +227,37 @@ def ragged_crosses():
     yield cross("splits", "R", [(a[0], np.array([0, 3, 2, 5], I64))], error="")
     yield cross("too_few_values", "R", [(a[0], np.array([0, 2, 2, 9], I64))], error="")
     yield cross("kinds", "RS", [a], dense=[dense], error="")
+    text = {"hashed_output": False, "out_values_type": tf.string}
+    for rows in (np.int32, I64):
+        of_rows = [(v, s.astype(rows)) for v, s in (a, b, words)]
+        yield cross(f"text_{np.dtype(rows).name}", "RR", of_rows[:2], rows=rows, **text)
+        yield cross(f"text_all_{np.dtype(rows).name}", "SRDR", [of_rows[0], of_rows[2]], [sparse], [texts], rows=rows, **text)
+    yield cross("text_order", "DRSR", [words, a], [sparse], [dense], **text)
+    yield cross("text_one", "R", [words], **text)
+    yield cross("text_dense", "DD", dense=[dense, texts], **text)
+    yield cross("text_sparse", "SS", sparse=[sparse, (sparse[0], words[0], sparse[2])], **text)
+    yield cross("text_empty", "RD", [(a[0][:0], np.zeros(4, I64))], dense=[dense], **text)
+    yield cross("text_no_rows", "R", [(a[0][:0], np.zeros(1, I64))], **text)
+    yield cross("text_no_features", "", **text)
+    # Which of texts and hashes is made follows from the output's type.
+    yield cross("text_flagged", "R", [a], **{**text, "hashed_output": True})
+    yield cross("hash_not_flagged", "R", [a], hashed_output=False)
+    earlier = np.array([[1, 0], [0, 0], [7, 0]], I64)
+    yield cross("text_earlier", "S", sparse=[(earlier, sparse[1], np.array([3, 1], I64))], **text)
+    for label, order, ragged, of_sparse, of_dense, error in (
+            ("batches", "RD", [a], [], [dense[:2]], "inputs must all have the same batch dimension size."),
+            ("batches_sparse", "RS", [a], [(sparse[0], sparse[1], np.array([4, 2], I64))], [], "inputs must all have the same batch dimension size."),
+            ("order", "X", [a], [], [], "Unexpected input_order value."), ("order_length", "RR", [a], [], [], "Invalid length for input_order"),
+            ("order_kind", "S", [a], [], [], "input_order \"S\""),
+            ("splits_fall", "R", [(a[0], np.array([0, 3, 2, 5], I64))], [], [], "ragged splits must be monotonically increasing, but ragged_splits[2]=2 is smaller than row_splits[1]=3"),
+            ("splits_begin", "R", [(a[0], np.array([1, 2, 2, 5], I64))], [], [], "first element of ragged splits  must be 0 but is 1"),
+            ("splits_end", "R", [(a[0], np.array([0, 2, 2, 9], I64))], [], [], "last element of ragged splits must be the number of ragged values(5) but is 9"),
+            ("no_splits", "R", [(a[0], np.zeros(0, I64))], [], [], "ragged splits must have at least one splits, but is empty"),
+            ("rank", "R", [(a[0].reshape(5, 1), a[1])], [], [], "tf.ragged.cross only supports inputs with rank=2."),
+            ("dense_rank", "D", [], [], [dense[0]], "tf.ragged.cross only supports inputs with rank=2"),
+            ("sparse", "S", [], [(sparse[0][0], sparse[1], sparse[2])], [], "Invalid SparseTensor 0"),
+            ("sparse_rank", "S", [], [(sparse[0], sparse[1], np.array([3, 2, 2], I64))], [], "tf.ragged.cross only supports inputs with rank=2.")):
+        yield cross(f"text_wrong_{label}", order, ragged, of_sparse, of_dense, error=error, **text)
 
 
 def cases():

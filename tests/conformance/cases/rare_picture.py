@@ -102,6 +102,8 @@ def area():
     for shape, size in (((1, 1, 5, 2), (3, 5)), ((1, 5, 1, 2), (5, 3)), ((2, 1, 1, 1), (2, 3)), ((1, 1, 5, 1), (1, 3))):
         yield Case(f"Area_corners_of_{shape[1]}x{shape[2]}_{size[1]}", "ResizeArea", [Gen(shape), np.array(size, np.int32)],
                    {"align_corners": True}, rtol=1e-5, atol=1e-6)
+    for channels in (1, 16, 17, 19):
+        yield Case(f"Area_of_{channels}", "ResizeArea", [Gen((1, 8, 10, channels)), np.array([5, 4], np.int32)], rtol=1e-5, atol=1e-6)
     yield Case("Area_large", "ResizeArea", [Gen((4, 64, 64, 8)), np.array([50, 45], np.int32)], rtol=1e-4, atol=1e-5)
     yield Case("Area_size", "ResizeArea", [Gen((1, 8, 10, 2)), np.array([0, 5], np.int32)], error="")
 

@@ -88,6 +88,12 @@ def reduction_cases():
             ]
         ):
             yield Case(f"{op}_large{i}", op, [Gen(shape, np.float32, -1, 2, seed=i), axes(axis)], rtol=2e-5, atol=4e-6)
+        # Short rows, which are taken several at once, with a rest.
+        for count in (2, 7, 8, 15, 16, 17, 31, 32, 63, 64):
+            yield Case(f"{op}_short{count}", op, [Gen((37, count), np.float32, -1, 2, seed=count), axes([1])], rtol=2e-6, atol=2e-6)
+            yield Case(f"{op}_short{count}_double", op, [Gen((19, count), np.float64, -1, 2, seed=count), axes([1])], rtol=1e-14, atol=1e-14)
+            yield Case(f"{op}_short{count}_int32", op, [Gen((33, count), np.int32, -90, 90, seed=count), axes([1])])
+            yield Case(f"{op}_short{count}_half", op, [Gen((35, count), np.float16, 0, 2, seed=count), axes([1])], rtol=4e-3, atol=4e-3)
         yield Case(
             f"{op}_nan",
             op,

@@ -31,6 +31,10 @@ def unsorted():
                rtol=1e-5, atol=1e-5)
     yield Case("UnsortedSegmentSum_large_columns", "UnsortedSegmentSum", [Gen((40, 5000)), Gen((40,), i32, 0, 5, 3), i32(5)],
                rtol=1e-5, atol=1e-5)
+    for width in (1, 2, 7, 16, 24):
+        for op in ("Sum", "Max"):
+            rows = 100000 // width
+            yield Case(f"UnsortedSegment{op}_width_{width}", f"UnsortedSegment{op}", [Gen((rows, width), i32, -9, 9), Gen((rows,), i32, -1, 90, 3), i32(90)])
     yield Case("UnsortedSegmentSum_wrong_ids", "UnsortedSegmentSum", [iota((2, 3)), ints([0, 1, 0]), i32(3)], error="")
     yield Case("UnsortedSegmentSum_negative_count", "UnsortedSegmentSum", [iota((2, 3)), ints([0, 1]), i32(-1)], error="")
 

@@ -26,6 +26,8 @@ def cases():
     for dtype in (np.float32, np.float64):
         for op in ("BesselK0", "BesselK0e", "BesselK1", "BesselK1e", "BesselY0", "BesselY1"):
             yield Case(f"{op}_negative_{np.dtype(dtype).name}", op, [np.array([-np.inf, -3, -1e-20, 0.0, -0.0, np.inf, np.nan], dtype)])
+    for op in ("BesselJ0", "BesselJ1", "BesselY0", "BesselY1"):
+        yield Case(f"{op}_far", op, [Gen((211,), np.float64, 9, 1e4)], rtol=1e-13, atol=2e-15)
     for op in ("Dawsn", "FresnelCos", "FresnelSin"):
         yield Case(f"{op}_far", op, [np.array([-np.inf, 20, -35, 150, 1e5, 1e9], np.float64)], rtol=1e-6, atol=1e-6)
     yield Case("Expint_far", "Expint", [np.array([-1, 25, 39, 41, 60, 88, 700], np.float64)], rtol=1e-12)

@@ -121,6 +121,16 @@ def math_cases():
     far = np.array([88, 88.37, 88.4, 88.6, 88.72, 88.73, 89, 1e30, INF], np.float32)
     yield Case("Expm1_far", "Expm1", [far], rtol=2e-6)
     yield Case("Expm1_far_bfloat16", "Expm1", [far.astype(bfloat16)], rtol=1.2e-2)
+    signed = np.array([1e-30, 1e-4, 0.41, 0.42, 0.4999, 0.5, 0.5001, 0.9999999, 1, 1.0001, 2.41, 2.42, 1e4, 1e30, INF], np.float64)
+    signed = np.concatenate([signed, -signed, [0.0, -0.0, NAN]])
+    for dtype in FLOATS[:2]:
+        for op in ("Asin", "Acos", "Atan", "Tanh"):
+            yield Case(f"{op}_bounds_{name_of(dtype)}", op, [signed.astype(dtype)], rtol=2 * ROUNDING[dtype], atol=1e-44)
+    yield Case("Tanh_far_double", "Tanh", [np.array([0.6249, 0.6251, 18, 19, 20, 21, 400, 1e300])], rtol=1e-15)
+    yield Case("Cosh_far", "Cosh", [np.array([0, -0.0, 80, -88.5, 89.3, 89.41, -89.42, 89.5, 1e30, INF, -INF, NAN], np.float32)], rtol=2e-6)
+    outside = np.array([-1.5, -1, -0.9999, -0.5, -0.0, 0, 0.5, 0.9999, 1, 1.5, NAN], np.float32)
+    for op in ("Erfinv", "Ndtri"):
+        yield Case(f"{op}_bounds", op, [outside], rtol=2e-5, atol=2e-6)
     yield Case("Log_denormal", "Log", [np.array([1e-30, 1e30, 1.17549435e-38], np.float32)], rtol=2e-6)
 
 

@@ -25,6 +25,8 @@ void RegisterRandomRareKernels(KernelRegistry& registry);   // StatelessRandomBi
 void RegisterSampleBoxesKernels(KernelRegistry& registry);  // SampleDistortedBoundingBox
 void RegisterStringNumberKernels(KernelRegistry& registry);  // StringToHashBucket*, tables
 void RegisterStringCodeKernels(KernelRegistry& registry);   // DecodeRaw, base 64, Unicode*
+// A kernel with what StringCodes (graph/string_codes.h) makes of the node.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeStringCodes(const OpInstance& instance);
 void RegisterSetKernels(KernelRegistry& registry);          // SetSize, *SetOperation
 void RegisterFractionalPoolKernels(KernelRegistry& registry);
 void RegisterResizeAreaKernels(KernelRegistry& registry);

@@ -122,7 +122,7 @@ void RegisterStringKernels(KernelRegistry& registry) {
                            "TensorSummary", "TensorSummaryV2", "MergeSummary", "AsString", "StringJoin", "StringLower",
                            "StringUpper", "StringStrip", "SummaryWriter", "CreateSummaryFileWriter", "FlushSummaryWriter", "CloseSummaryWriter",
                            "WriteSummary", "WriteScalarSummary", "WriteHistogramSummary", "WriteImageSummary", "WriteAudioSummary",
-                           "WriteGraphSummary", "WriteRawProtoSummary", "Substr", "ReduceJoin", "RegexReplace", "StaticRegexReplace"}) {
+                           "WriteGraphSummary", "WriteRawProtoSummary", "ReadFile", "SerializeTensor", "ShardedFilename", "ShardedFilespec", "Substr", "ReduceJoin", "RegexReplace", "StaticRegexReplace"}) {
     AddKernel(registry, name, MakeNothing);
   }
 }

@@ -7,7 +7,6 @@
 #include "cpu/kernels/values.h"
 
 namespace millrace::cpu {
-namespace {
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeStringCodes(const OpInstance& instance) {
   for (size_t i = 0; i < instance.inputs.size(); ++i) {
@@ -25,8 +24,6 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeStringCodes(const OpInstance& instan
     return absl::OkStatus();
   });
 }
-
-}  // namespace
 
 void RegisterStringCodeKernels(KernelRegistry& registry) {
   for (const char* op : StringCodeOps()) AddKernel(registry, op, MakeStringCodes);
