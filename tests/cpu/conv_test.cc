@@ -214,6 +214,11 @@ TEST(Conv2DTest, TakesOtherElementTypes) {
   }
 }
 
+// Of 16 bits, with copies of three images at most: two slices of two.
+TEST(Conv2DTest, SlicesOfCopiesAgreeWithDirectSum) {
+  CheckLayer({.in = {256, 257}, .kernel = {1, 1}, .batch = 4, .in_channels = 9, .out_channels = 1, .dtype = DataType::kBfloat16});
+}
+
 TEST(Conv2DTest, EmptyBatchGivesEmptyOutputAndZeroFilterGradient) {
   const Layer layer{.in = {4, 4}, .kernel = {3, 3}, .batch = 0};
   const Tensor x(DataType::kFloat, layer.input()), w = TestValues(DataType::kFloat, layer.filter(), 1);
@@ -262,6 +267,22 @@ TEST(DepthwiseTest, CutLayersAgreeWithDirectSum) {
   CheckLayer(layer);
 }
 
+// Inputs spread to a channel for every output channel, which is written in vectors of 8.
+TEST(DepthwiseTest, MultipliersAroundVectorsAgreeWithDirectSum) {
+  for (int64_t multiplier : {7, 8, 9, 17}) {
+    SCOPED_TRACE(absl::StrCat("multiplier ", multiplier));
+    Layer layer{.in = {5, 6}, .kernel = {3, 2}, .in_channels = 3, .out_channels = 3 * multiplier};
+    layer.depthwise = true;
+    CheckLayer(layer);
+    layer.in_channels = 1;
+    layer.out_channels = multiplier;
+    CheckLayer(layer);
+  }
+  Layer slices{.in = {150, 151}, .kernel = {1, 1}, .batch = 2, .in_channels = 3, .out_channels = 48};
+  slices.depthwise = true;
+  CheckLayer(slices);
+}
+
 TEST(DepthwiseTest, TakesOtherElementTypesAndLayouts) {
   for (DataType dtype : {DataType::kFloat, DataType::kDouble, DataType::kHalf, DataType::kBfloat16}) {
     for (bool channels_first : {false, true}) {
@@ -290,7 +311,7 @@ const KernelRegistry& PatchKernels() {
     const auto add = [&](const char* op, ConvKind kind, int spatial) {
       const absl::Status added = kernels->Register(op, [=](const OpInstance& instance) {
         const absl::StatusOr<ConvGeometry> geometry = ReadConvGeometry(instance, kind, spatial, false);
-        return geometry.ok() ? MakeGemmConv(instance, *geometry, kind) : geometry.status();
+        return geometry.ok() ? MakeGemmConv(instance, *geometry, kind, instance.outputs[0].dtype) : geometry.status();
       });
       EXPECT_TRUE(added.ok());
     };
@@ -368,6 +389,7 @@ TEST(PatchConvTest, BlocksOfRowsAgreeWithDirectSum) {
   CheckLayer({.in = {60, 40}, .kernel = {11, 21}, .in_channels = 1, .out_channels = 8, .strides = {2, 2}}, PatchKernels());
   CheckLayer({.in = {61, 43}, .kernel = {13, 9}, .batch = 3, .in_channels = 2, .out_channels = 4}, PatchKernels());
   CheckLayer({.in = {20, 14, 13}, .kernel = {5, 5, 5}, .batch = 1, .in_channels = 2}, PatchKernels());
+  CheckLayer({.in = {61, 23}, .kernel = {13, 9}, .batch = 3, .in_channels = 2, .out_channels = 4, .dtype = DataType::kDouble}, PatchKernels());
 }
 
 // Filters of all sizes, whose packed layouts have blocks that do not divide the channels.

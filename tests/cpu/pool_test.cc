@@ -151,6 +151,13 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{{2, 1, 7, 7, 4}, {1, 7, 7}, {1, 1, 1}, "VALID"}, Case{{0, 1, 7, 7, 4}, {1, 2, 2}, {1, 1, 1}, "VALID"},
                     Case{{2, 4, 6, 5, 9}, {2, 2, 2}, {2, 2, 2}, "SAME"}, Case{{1, 5, 12, 14, 32}, {3, 3, 3}, {1, 2, 1}, "SAME"},
                     Case{{2, 4, 6, 5, 3}, {2, 3, 2}, {2, 1, 1}, "VALID"},
+                    // Wide windows, with channels that do not fill a vector; few channels, in rows of several parts.
+                    Case{{2, 1, 9, 11, 19}, {1, 7, 7}, {1, 1, 1}, "SAME"}, Case{{1, 1, 12, 13, 16}, {1, 9, 6}, {1, 2, 3}, "VALID"},
+                    Case{{2, 1, 9, 8, 33}, {1, 6, 7}, {1, 1, 1}, "SAME", DataType::kDouble},
+                    Case{{1, 1, 8, 9, 17}, {1, 7, 6}, {1, 1, 2}, "SAME", DataType::kHalf},
+                    Case{{1, 1, 8, 9, 17}, {1, 7, 6}, {1, 1, 2}, "SAME", DataType::kBfloat16},
+                    Case{{1, 1, 5, 1500, 3}, {1, 3, 3}, {1, 2, 2}, "SAME"}, Case{{1, 1, 5, 1400, 3}, {1, 2, 4}, {1, 1, 3}, "VALID", DataType::kHalf},
+                    Case{{1, 1, 4, 1100, 4}, {1, 3, 1}, {1, 2, 3}, "SAME", DataType::kBfloat16},
                     Case{{2, 1, 7, 9, 19}, {1, 3, 3}, {1, 2, 1}, "SAME", DataType::kDouble},
                     Case{{2, 1, 7, 9, 19}, {1, 3, 3}, {1, 2, 1}, "SAME", DataType::kHalf},
                     Case{{2, 1, 7, 9, 19}, {1, 3, 3}, {1, 2, 1}, "SAME", DataType::kBfloat16}));
@@ -174,6 +181,45 @@ TEST(PoolEdges, NanNeverWinsButKeepsTheGradientOfItsPlace) {
   ExpectClose(y, {1, 3, 3, std::numeric_limits<float>::lowest()}, 0);
   ExpectClose(EvaluateOnThreads({"MaxPoolGrad", RowAttrs(2, 1, "VALID"), {x, y, Row({10, 20, 30, 40})}}),
               {10, 20, 30, 40, 0}, 0);
+}
+
+// A NaN, signs of zero and infinities in wide windows go by the same rule as in small ones, in every type.
+TEST(PoolEdges, WideWindowsKeepTheFirstMaximum) {
+  constexpr int64_t kWidth = 40;
+  const float kNan = std::numeric_limits<float>::quiet_NaN(), kInfinity = std::numeric_limits<float>::infinity();
+  std::vector<float> values(kWidth, -kInfinity), gradient(kWidth, 0.0f);
+  values[1] = kNan;
+  values[2] = -0.0f;
+  values[3] = 0.0f;
+  const auto gradient_of = [&](float first) {
+    values[0] = first;
+    const Tensor x = Row(values), dy = Row({1.0f});
+    return EvaluateOnThreads({"MaxPoolGrad", RowAttrs(kWidth, 1, "VALID"), {x, dy, dy}});
+  };
+  gradient[2] = 1;
+  EXPECT_TRUE(gradient_of(-kInfinity).BitEqual(Row(gradient)));
+  gradient[2] = 0;
+  gradient[0] = 1;
+  EXPECT_TRUE(gradient_of(kNan).BitEqual(Row(gradient)));
+  EXPECT_TRUE(gradient_of(0.0f).BitEqual(Row(gradient)));
+}
+
+TEST(PoolEdges, ShortFloatsCompareAsNumbers) {
+  const float kNan = std::numeric_limits<float>::quiet_NaN(), kInfinity = std::numeric_limits<float>::infinity();
+  const auto maximum_of = [](DataType dtype, const std::vector<float>& values) {
+    Tensor x(dtype, Shape({1, 1, static_cast<int64_t>(values.size()), 1}));
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (dtype == DataType::kHalf) static_cast<Eigen::half*>(x.mutable_data())[i] = Eigen::half(values[i]);
+      if (dtype == DataType::kBfloat16) static_cast<Eigen::bfloat16*>(x.mutable_data())[i] = Eigen::bfloat16(values[i]);
+    }
+    return EvaluateOnThreads({"MaxPool", RowAttrs(static_cast<int64_t>(values.size()), 1, "VALID"), {x}}).DoubleAt(0);
+  };
+  for (DataType dtype : {DataType::kHalf, DataType::kBfloat16}) {
+    EXPECT_EQ(maximum_of(dtype, {-3, kNan, -2, -kNan, -4}), -2);
+    EXPECT_EQ(maximum_of(dtype, {kNan, 0.5f, kInfinity, 7}), kInfinity);
+    EXPECT_TRUE(std::signbit(maximum_of(dtype, {-1, -0.0f, 0.0f})));
+    EXPECT_FALSE(std::signbit(maximum_of(dtype, {-1, 0.0f, -0.0f})));
+  }
 }
 
 TEST(PoolEdges, ExplicitPaddingAndIntegers) {

@@ -112,6 +112,27 @@ TEST(ReductionTest, EveryTypeAgrees) {
   }
 }
 
+// Several short rows are taken at once: each has the bits that it has as the only one.
+TEST(ReductionTest, ShortRowsHaveTheBitsOfEachOnItsOwn) {
+  for (int64_t count : {1, 3, 8, 15, 16, 21, 40, 63}) {
+    Tensor all(DataType::kFloat, Shape({37, count}));
+    uint32_t state = 7;
+    for (float& value : all.mutable_as<float>()) {
+      state = state * 1664525u + 1013904223u;
+      value = static_cast<float>(state >> 8) / (1 << 22) - 2.0f;
+    }
+    for (const char* op : {"Sum", "Mean", "Max", "EuclideanNorm"}) {
+      const Tensor got = EvaluateOnThreads(ReductionOf(op, all, {1}));
+      for (int64_t row = 0; row < 37; ++row) {
+        Tensor one(DataType::kFloat, Shape({1, count}));
+        for (int64_t i = 0; i < count; ++i) one.mutable_as<float>()[i] = all.as<float>()[row * count + i];
+        const Tensor alone = EvaluateOnThreads(ReductionOf(op, one, {1}));
+        EXPECT_EQ(got.as<float>()[row], alone.as<float>()[0]) << op << " of " << count << ", row " << row;
+      }
+    }
+  }
+}
+
 TEST(ReductionTest, SumOfManyElementsIsCloseToTheExactOne) {
   const Tensor x = TensorOf(DataType::kFloat, std::vector<double>(3000000, 0.1f));
   const double exact = 3000000 * static_cast<double>(0.1f);

@@ -1,5 +1,8 @@
 // TopKV2 without sorting: the order is the one that TensorFlow's heap leaves, here as TensorFlow 2.17 and 2.21 gave it.
+#include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -37,6 +40,25 @@ TEST(TopK, WithoutSortingTheOrderIsThatOfAHeap) {
 
 TEST(TopK, AllOfARowAreSortedWhetherAskedForOrNot) {
   EXPECT_EQ(UnsortedTop(8), (std::vector<int32_t>{2, 6, 0, 5, 3, 7, 1, 4, 4, 6, 0, 1, 3, 7, 2, 5, 5, 7, 4, 2, 0, 6, 1, 3}));
+}
+
+// Rows without NaN are sorted by other means than those with.
+TEST(TopK, NanLeavesTheOrderOfAHeap) {
+  constexpr int64_t kLong = 300;
+  Tensor input(DataType::kFloat, Shape({2, kLong}));
+  float* values = input.mutable_as<float>().data();
+  for (int64_t i = 0; i < 2 * kLong; ++i) values[i] = i % 41 == 40 && i < kLong ? std::nanf("") : static_cast<float>(i * 37 % 101);
+  const auto outputs = Evaluate({"TopKV2", {}, {input, Tensor::Scalar<int32_t>(kLong)}, {false, true}});
+  ASSERT_TRUE(outputs.ok()) << outputs.status();
+  for (const float* row : {values, values + kLong}) {
+    const auto before = [row](int32_t a, int32_t b) { return row[b] < row[a] || (!(row[a] < row[b]) && a < b); };
+    std::vector<int32_t> expected(kLong);
+    std::iota(expected.begin(), expected.end(), 0);
+    std::make_heap(expected.begin(), expected.end(), before);
+    std::sort_heap(expected.begin(), expected.end(), before);
+    const int32_t* found = (*outputs)[1].as<int32_t>().data() + (row - values);
+    EXPECT_EQ(std::vector<int32_t>(found, found + kLong), expected);
+  }
 }
 
 // The kernel is asked of shapes that the rule has not seen where they are known only when running.

@@ -1,7 +1,5 @@
 // Conditional accumulators of gradients and queues of single numbers, in the bytes of a variable. What would wait for ever is an error:
 // nothing runs beside a step that could end the wait.
-#include <cstring>
-
 #include "absl/strings/str_cat.h"
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/rare.h"

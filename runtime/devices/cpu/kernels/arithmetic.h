@@ -26,16 +26,6 @@ T Quotient(T a, T b) {
   return static_cast<T>(a / b);
 }
 
-// A NaN in either operand is the result.
-template <typename T>
-T LargerOrNan(T a, T b) {
-  return a > b || a != a ? a : b;
-}
-template <typename T>
-T SmallerOrNan(T a, T b) {
-  return a < b || a != a ? a : b;
-}
-
 }  // namespace millrace::cpu
 
 #endif  // MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_ARITHMETIC_H_

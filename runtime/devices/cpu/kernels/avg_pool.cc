@@ -1,4 +1,5 @@
 // AvgPool and AvgPool3D and their gradients: the mean over the part of a window that lies inside the input.
+#include "cpu/kernels/convert.h"
 #include "cpu/kernels/pool.h"
 #include "cpu/kernels/pool_windows.h"
 #include "cpu/kernels/register.h"
@@ -16,30 +17,50 @@ int64_t TapCount(TapRange t0, TapRange t1, TapRange t2) {
   return (t0.end - t0.begin) * (t1.end - t1.begin) * (t2.end - t2.begin);
 }
 
+// Numbers as they are added: 16-bit floats in `wide`.
+template <typename T>
+const SumFor<T>* AsSums(const Widening& widening, const T* numbers, int64_t n, SumFor<T>* wide) {
+  if constexpr (sizeof(T) == 2) {
+    widening.load(numbers, wide, n);
+    return wide;
+  } else {
+    return numbers;
+  }
+}
+
 template <typename T>
 absl::Status RunAvgPool(const KernelContext& context, const PoolGeometry& geometry) {
   using Sum = SumFor<T>;
+  const Widening widening = WideningOf(context.output_type(0).dtype);
   const T* input = context.input<T>(0);
   T* output = context.output<T>(0);
-  const auto& dims = geometry.dims;
   const int64_t image_elements = geometry.input_rows() * geometry.input_row_elements();
-  ParallelOutputRows(context, geometry, [&](int64_t row) {
-    const int64_t image = row / geometry.output_rows(), in_image = row % geometry.output_rows();
+  ParallelOutputRows(context, geometry, [&](int64_t row, int64_t image, TapRange t0, TapRange t1) {
     const T* from = input + image * image_elements;
-    const TapRange t0 = Taps(dims[0], in_image / dims[1].output), t1 = Taps(dims[1], in_image % dims[1].output);
     T* to = output + row * geometry.output_row_elements();
-    for (int64_t j = 0; j < dims[2].output; ++j, to += geometry.channels) {
-      const TapRange t2 = Taps(dims[2], j);
+    for (int64_t j = 0; j < geometry.dims[2].output; ++j, to += geometry.channels) {
+      const TapRange t2 = Taps(geometry.dims[2], j);
       const Sum count = static_cast<Sum>(TapCount(t0, t1, t2));
-      for (int64_t block = 0; block < geometry.channels; block += kBlock) {
-        const int64_t channels = std::min(kBlock, geometry.channels - block);
-        Sum sums[kBlock] = {};
-        ForEachTap(geometry, t0, t1, t2, [&](int64_t, int64_t tap) {
-          const T* source = from + tap + block;
-          for (int64_t c = 0; c < channels; ++c) sums[c] += static_cast<Sum>(source[c]);
-        });
-        for (int64_t c = 0; c < channels; ++c) to[block + c] = static_cast<T>(sums[c] / count);
-      }
+      int64_t block = 0;
+      // Blocks of a fixed size are summed in registers.
+      const auto cover = [&](auto channels, int64_t last) {
+        for (; block + channels <= last; block += channels) {
+          Sum sums[kBlock] = {}, wide[kBlock];
+          ForEachTap(geometry, t0, t1, t2, [&](int64_t, int64_t tap) {
+            const Sum* source = AsSums(widening, from + tap + block, channels, wide);
+            for (int64_t c = 0; c < channels; ++c) sums[c] += source[c];
+          });
+          for (int64_t c = 0; c < channels; ++c) sums[c] /= count;
+          if constexpr (sizeof(T) == 2) {
+            widening.store(sums, to + block, channels);
+          } else {
+            std::copy_n(sums, channels, to + block);
+          }
+        }
+      };
+      cover(std::integral_constant<int64_t, kBlock>(), geometry.channels);
+      cover(std::integral_constant<int64_t, kBlock / 4>(), geometry.channels);
+      if (block < geometry.channels) cover(geometry.channels - block, geometry.channels);
     }
   });
   return absl::OkStatus();

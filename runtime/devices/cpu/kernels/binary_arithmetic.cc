@@ -36,16 +36,17 @@ struct SquaredDifference {
   }
 };
 
+// A NaN in either operand is the result.
 struct Maximum {
   template <typename T>
   static T Apply(T a, T b) {
-    return LargerOrNan(a, b);
+    return a > b || a != a ? a : b;
   }
 };
 struct Minimum {
   template <typename T>
   static T Apply(T a, T b) {
-    return SmallerOrNan(a, b);
+    return a < b || a != a ? a : b;
   }
 };
 

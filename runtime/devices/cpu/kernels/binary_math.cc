@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "cpu/kernels/arctangent.h"
 #include "cpu/kernels/elementwise.h"
 #include "cpu/kernels/vector_math.h"
 
@@ -130,24 +131,6 @@ struct Xlog1py {
     return ei::pselect(ei::pcmp_eq(x, zero), zero, ei::pmul(x, ei::generic_plog1p(y)));
   }
 };
-// atan(x) - x over x, of x^2, for 0 <= x <= tan(pi / 8); the fits are of Moshier's Cephes library.
-template <typename P>
-P AtanTail(const P& z, float) {
-  P sum = ei::pset1<P>(8.05374449538e-2f);
-  for (const float c : {-1.38776856032e-1f, 1.99777106478e-1f, -3.33329491539e-1f}) sum = ei::padd(ei::pmul(sum, z), ei::pset1<P>(c));
-  return ei::pmul(sum, z);
-}
-template <typename P>
-P AtanTail(const P& z, double) {
-  P above = ei::pset1<P>(-8.750608600031904122785e-1), below = ei::padd(z, ei::pset1<P>(2.485846490142306297962e1));
-  for (const double c : {-1.615753718733365076637e1, -7.500855792314704667340e1, -1.228866684490136173410e2, -6.485021904942025371773e1}) {
-    above = ei::padd(ei::pmul(above, z), ei::pset1<P>(c));
-  }
-  for (const double c : {1.650270098316988542046e2, 4.328810604912902668951e2, 4.853903996359136964868e2, 1.945506571482613964425e2}) {
-    below = ei::padd(ei::pmul(below, z), ei::pset1<P>(c));
-  }
-  return ei::pdiv(ei::pmul(above, z), below);
-}
 // The angle of the smaller part over the larger, less pi / 4 above tan(pi / 8), put into the octant that both are of.
 struct Atan2 {
   template <typename P>

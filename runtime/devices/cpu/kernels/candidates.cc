@@ -1,6 +1,5 @@
 // Candidate samplers: classes drawn for a loss over a part of them, with the counts that are to be expected.
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <numeric>
 #include <unordered_map>

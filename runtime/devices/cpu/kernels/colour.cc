@@ -11,6 +11,13 @@ namespace {
 template <typename T>
 using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
+// The remainder of x by 6, with fmod's bits: within a turn of [-6, 6] by one exact subtraction.
+template <typename W>
+W WithinTurn(W x) {
+  const W size = std::abs(x);
+  return size < W(6) ? x : size < W(12) ? std::copysign(size - W(6), x) : std::fmod(x, W(6));
+}
+
 template <typename W>
 struct Pixel {
   W a = 0, b = 0, c = 0;
@@ -35,7 +42,7 @@ struct HueRange {
   }
   Pixel<W> ToRgb() const {
     auto component = [&](W offset) {
-      const W k = std::fmod(offset + hue, W(6));
+      const W k = WithinTurn<W>(offset + hue);
       return largest - (largest - smallest) * std::max(W(0), std::min(std::min(k, 4 - k), W(1)));
     };
     return {component(5), component(3), component(1)};
@@ -71,7 +78,7 @@ struct TurnHue {
   template <typename W>
   Pixel<W> operator()(const Pixel<W>& rgb) const {
     HueRange<W> range(rgb);
-    range.hue = std::fmod(range.hue + delta * 6, W(6));
+    range.hue = WithinTurn<W>(range.hue + delta * 6);
     if (range.hue < 0) range.hue += 6;
     return range.ToRgb();
   }

@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "cpu/kernels/complex.h"
+#include "cpu/kernels/gemm_tile.h"
 #include "cpu/kernels/reduce.h"
 #include "cpu/kernels/values.h"
 #include "millrace/status.h"
@@ -163,17 +164,83 @@ struct Operand {
   std::vector<int64_t> batch;
 };
 
+// A strip of columns of the right side in vectors: as they are, and with the parts of every number swapped, the first of them negated.
+template <typename T>
+struct ComplexStrip {
+  using Vector = GemmVector<T>;
+  static constexpr int kVectors = 2, kColumns = kVectors * kGemmLanes<T> / 2, kDepth = 64;
+  struct Row {
+    Vector straight[kVectors], swapped[kVectors];
+  };
+
+  // Rows [begin, begin + depth), columns [first, first + columns); beside them there is nothing.
+  void Load(const Operand& b, const std::complex<T>* y, int64_t begin, int64_t depth, int64_t first, int64_t columns) {
+    for (int64_t k = 0; k < depth; ++k) {
+      T *straight = reinterpret_cast<T*>(rows[k].straight), *swapped = reinterpret_cast<T*>(rows[k].swapped);
+      for (int64_t j = 0; j < kColumns; ++j) {
+        const std::complex<T> raw = j < columns ? y[(begin + k) * b.row + (first + j) * b.column] : std::complex<T>(0);
+        const std::complex<T> value = b.conjugated ? std::conj(raw) : raw;
+        straight[2 * j] = value.real();
+        straight[2 * j + 1] = value.imag();
+        swapped[2 * j] = -value.imag();
+        swapped[2 * j + 1] = value.real();
+      }
+    }
+  }
+
+  Row rows[kDepth];
+};
+
+// Adds kRows rows times a strip to the rows of `out`, which are `step` numbers apart: the products one after the other.
+template <int kRows, typename T>
+void AddProducts(const Operand& a, const std::complex<T>* x, const ComplexStrip<T>& strip, int64_t depth, int64_t columns, std::complex<T>* out, int64_t step) {
+  using Strip = ComplexStrip<T>;
+  GemmVector<T> sums[kRows][Strip::kVectors] = {};
+  for (int i = 0; i < kRows; ++i) std::memcpy(sums[i], out + i * step, columns * sizeof(*out));
+  for (int64_t k = 0; k < depth; ++k) {
+    const typename Strip::Row& right = strip.rows[k];
+#pragma GCC unroll 4
+    for (int i = 0; i < kRows; ++i) {
+      const std::complex<T> raw = x[i * a.row + k * a.column], left = a.conjugated ? std::conj(raw) : raw;
+#pragma GCC unroll 2
+      for (int v = 0; v < Strip::kVectors; ++v) sums[i][v] += left.real() * right.straight[v] + left.imag() * right.swapped[v];
+    }
+  }
+  for (int i = 0; i < kRows; ++i) std::memcpy(static_cast<void*>(out + i * step), sums[i], columns * sizeof(*out));
+}
+
+// The same number by number, for matrices too small for strips.
 template <typename C>
-void Multiply(const Operand& a, const Operand& b, const Shape& shape, const C* x, const C* y, C* out) {
-  const int64_t rows = shape.dim(shape.rank() - 2), columns = shape.dim(shape.rank() - 1);
-  std::fill(out, out + rows * columns, C(0));
-  for (int64_t i = 0; i < rows; ++i) {
+void MultiplySmall(const Operand& a, const Operand& b, int64_t columns, const C* x, const C* y, int64_t begin, int64_t end, C* out) {
+  std::fill(out + begin * columns, out + end * columns, C(0));
+  for (int64_t i = begin; i < end; ++i) {
     for (int64_t k = 0; k < a.inner; ++k) {
       const C raw = x[i * a.row + k * a.column], left = a.conjugated ? std::conj(raw) : raw;
       for (int64_t j = 0; j < columns; ++j) {
         const C right = y[k * b.row + j * b.column];
         out[i * columns + j] += Times(left, b.conjugated ? std::conj(right) : right);
       }
+    }
+  }
+}
+
+// Rows [begin, end) of a matrix of `columns`. Every element has its products added in the order of k.
+template <typename T>
+void Multiply(const Operand& a, const Operand& b, int64_t columns, const std::complex<T>* x, const std::complex<T>* y, int64_t begin, int64_t end,
+              std::complex<T>* out) {
+  using Strip = ComplexStrip<T>;
+  if (columns * a.inner <= 16) return MultiplySmall(a, b, columns, x, y, begin, end, out);
+  std::fill(out + begin * columns, out + end * columns, std::complex<T>(0));
+  Strip strip;
+  for (int64_t first = 0; first < columns; first += Strip::kColumns) {
+    const int64_t width = std::min<int64_t>(Strip::kColumns, columns - first);
+    for (int64_t k = 0; k < a.inner; k += Strip::kDepth) {
+      const int64_t depth = std::min<int64_t>(Strip::kDepth, a.inner - k);
+      strip.Load(b, y, k, depth, first, width);
+      ForRowGroups<4>(end - begin, [&](auto count, int64_t group) {
+        const int64_t row = begin + group;
+        AddProducts<count()>(a, x + row * a.row + k * a.column, strip, depth, width, out + row * columns + first, columns);
+      });
     }
   }
 }
@@ -187,15 +254,18 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const OpInstance& node) {
   if (node.inputs[0].dtype != node.outputs[0].dtype || node.inputs[1].dtype != node.outputs[0].dtype) {
     return UnsupportedType(node, node.outputs[0].dtype);
   }
-  const int64_t matrix = out.dim(out.rank() - 2) * out.dim(out.rank() - 1);
-  const int64_t count = matrix == 0 ? 0 : out.num_elements() / matrix;
+  const int64_t rows = out.dim(out.rank() - 2), columns = out.dim(out.rank() - 1);
+  const int64_t all = columns == 0 ? 0 : out.num_elements() / columns;  // rows of all matrices
+  const int64_t grain = std::max<int64_t>(kElementGrain / std::max<int64_t>(columns * a.inner, 1), 8);
   return DispatchComplex(node, node.outputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
     using C = typename decltype(tag)::type;
     return MakeKernel([=](const KernelContext& context) {
-      ParallelRange(context, count, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t m = begin; m < end; ++m) {
-          Multiply(a, b, out, context.input<C>(0) + a.Start(out, m), context.input<C>(1) + b.Start(out, m),
-                   context.output<C>(0) + m * matrix);
+      ParallelRange(context, all, grain, [&](int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end;) {
+          const int64_t m = row / rows, first = row % rows, last = std::min(rows, first + end - row);
+          Multiply(a, b, columns, context.input<C>(0) + a.Start(out, m), context.input<C>(1) + b.Start(out, m), first, last,
+                   context.output<C>(0) + m * rows * columns);
+          row += last - first;
         }
       });
       return absl::OkStatus();

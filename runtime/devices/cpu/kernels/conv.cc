@@ -9,10 +9,31 @@
 namespace millrace::cpu {
 namespace {
 
-// The measured exceptions: filter gradients, dilated input gradients, and multipliers other than 1.
+// The measured exceptions: filter gradients and dilated input gradients.
 bool OneDnnIsFasterDepthwise(const ConvGeometry& g, ConvKind kind) {
   const bool dilated = g.dilation[0] > 1 || g.dilation[1] > 1;
-  return g.out_channels == g.in_channels && (kind == ConvKind::kForward || (kind == ConvKind::kInput && !dilated));
+  return kind == ConvKind::kForward || (kind == ConvKind::kInput && !dilated);
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeFloatConv(const OpInstance& instance, const ConvGeometry& geometry, ConvKind kind,
+                                                     bool depthwise) {
+  if (depthwise && !geometry.channels_first && geometry.in_channels > 1) {
+    if (geometry.out_channels > geometry.in_channels) {
+      return MakeSpreadDepthwiseConv(geometry, kind,
+                                     [&](const ConvGeometry& spread) { return MakeFloatConv(instance, spread, kind, depthwise); });
+    }
+    if (!OneDnnIsFasterDepthwise(geometry, kind)) return MakeDepthwiseConv(geometry, kind);
+  }
+  if (WinogradIsFaster(geometry, kind)) {
+    if (std::unique_ptr<Kernel> minimal = MakeWinogradConv(geometry, kind)) return minimal;
+  }
+  const bool patches = !geometry.channels_first && geometry.groups == 1;
+  absl::StatusOr<std::unique_ptr<Kernel>> kernel = MakeOneDnnConv(geometry, kind, !patches);
+  if (!kernel.ok() && !absl::IsUnimplemented(kernel.status())) return kernel;
+  const bool modest = kernel.ok() && (*kernel)->scratch_bytes() <= geometry.scratch_limit();
+  if (patches && !modest) return MakeGemmConv(instance, geometry, kind);
+  if (kernel.ok()) return kernel;
+  return MakeLoopConv(instance, DataType::kFloat, geometry, kind);
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeConv(const OpInstance& instance, ConvKind kind, int spatial,
@@ -25,21 +46,13 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeConv(const OpInstance& instance, Con
       return absl::OkStatus();
     });
   }
-  if (instance.outputs[0].dtype == DataType::kFloat) {
-    if (depthwise && !geometry.channels_first && !OneDnnIsFasterDepthwise(geometry, kind)) {
-      return MakeDepthwiseConv(geometry, kind);
-    }
-    if (WinogradIsFaster(geometry, kind)) {
-      if (std::unique_ptr<Kernel> minimal = MakeWinogradConv(geometry, kind)) return minimal;
-    }
-    const bool patches = !geometry.channels_first && geometry.groups == 1;
-    absl::StatusOr<std::unique_ptr<Kernel>> kernel = MakeOneDnnConv(geometry, kind, !patches);
-    if (!kernel.ok() && !absl::IsUnimplemented(kernel.status())) return kernel;
-    const bool modest = kernel.ok() && (*kernel)->scratch_bytes() <= geometry.scratch_limit();
-    if (patches && !modest) return MakeGemmConv(instance, geometry, kind);
-    if (kernel.ok()) return kernel;
-  }
-  return MakeLoopConv(instance, geometry, kind);
+  const DataType dtype = instance.outputs[0].dtype;
+  const auto make_float = [&](const ConvGeometry& g) { return MakeFloatConv(instance, g, kind, depthwise); };
+  if (dtype == DataType::kFloat) return make_float(geometry);
+  if (dtype == DataType::kHalf || dtype == DataType::kBfloat16) return MakeWidenedConv(dtype, geometry, kind, make_float);
+  const bool patches = !geometry.channels_first && geometry.groups == 1;
+  if (dtype == DataType::kDouble && patches) return MakeGemmConv(instance, geometry, kind, dtype);
+  return MakeLoopConv(instance, dtype, geometry, kind);
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 //
 // It suits layers of few channels and large windows, for which oneDNN has no fast form.
 #include <algorithm>
-#include <array>
 #include <cstring>
+#include <type_traits>
 
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/conv_kernels.h"
@@ -35,13 +35,14 @@ ConvGeometry Canonical(ConvGeometry g) {
   return g;
 }
 
+template <typename T>
 class GemmConv final : public Kernel {
  public:
   GemmConv(const ConvGeometry& geometry, ConvKind kind) : g_(Canonical(geometry)), kind_(kind) {
     width_ = g_.taps() * g_.in_channels;
     row_pixels_ = g_.out[1] * g_.out[2];
     rows_ = g_.batch * g_.out[0];
-    const int64_t most_rows = kPatchBytes / static_cast<int64_t>(sizeof(float)) / std::max<int64_t>(width_ * row_pixels_, 1);
+    const int64_t most_rows = kPatchBytes / static_cast<int64_t>(sizeof(T)) / std::max<int64_t>(width_ * row_pixels_, 1);
     block_rows_ = std::clamp<int64_t>(most_rows, 1, rows_);
     const int64_t blocks = (rows_ + block_rows_ - 1) / block_rows_;
     block_rows_ = (rows_ + blocks - 1) / blocks;
@@ -60,23 +61,23 @@ class GemmConv final : public Kernel {
   }
 
   absl::Status Run(const KernelContext& context) const override {
-    auto* patches = static_cast<float*>(context.scratch);
-    auto* partial = reinterpret_cast<float*>(static_cast<std::byte*>(context.scratch) + patch_bytes());
+    auto* patches = static_cast<T*>(context.scratch);
+    auto* partial = reinterpret_cast<T*>(static_cast<std::byte*>(context.scratch) + patch_bytes());
     void* scratch = reinterpret_cast<std::byte*>(partial) + partial_bytes();
-    if (kind_ == ConvKind::kInput) Clear(context, context.output<float>(0), g_.input_elements());
+    if (kind_ == ConvKind::kInput) Clear(context, context.output<T>(0), g_.input_elements());
     for (int64_t row = 0; row < rows_; row += block_rows_) {
       const int64_t end = std::min(row + block_rows_, rows_);
       const Gemm& product = end - row == block_rows_ ? *whole_ : *rest_;
       const int64_t at = row * row_pixels_ * g_.out_channels;
       if (kind_ != ConvKind::kInput) Gather(context, row, end, patches);
       if (kind_ == ConvKind::kForward) {
-        MR_RETURN_IF_ERROR(product.Run(context, patches, context.inputs[1], context.output<float>(0) + at, scratch));
+        MR_RETURN_IF_ERROR(product.Run(context, patches, context.inputs[1], context.output<T>(0) + at, scratch));
       } else if (kind_ == ConvKind::kFilter) {
-        float* sum = row == 0 ? context.output<float>(0) : partial;
-        MR_RETURN_IF_ERROR(product.Run(context, patches, context.input<float>(2) + at, sum, scratch));
-        if (row > 0) Add(context, partial, context.output<float>(0));
+        T* sum = row == 0 ? context.output<T>(0) : partial;
+        MR_RETURN_IF_ERROR(product.Run(context, patches, context.input<T>(2) + at, sum, scratch));
+        if (row > 0) Add(context, partial, context.output<T>(0));
       } else {
-        MR_RETURN_IF_ERROR(product.Run(context, context.input<float>(2) + at, context.inputs[1], patches, scratch));
+        MR_RETURN_IF_ERROR(product.Run(context, context.input<T>(2) + at, context.inputs[1], patches, scratch));
         Scatter(context, row, end, patches);
       }
     }
@@ -84,10 +85,10 @@ class GemmConv final : public Kernel {
   }
 
  private:
-  int64_t patch_bytes() const { return AlignUp(block_rows_ * row_pixels_ * width_ * static_cast<int64_t>(sizeof(float))); }
+  int64_t patch_bytes() const { return AlignUp(block_rows_ * row_pixels_ * width_ * static_cast<int64_t>(sizeof(T))); }
   int64_t partial_bytes() const {
     const bool needed = kind_ == ConvKind::kFilter && block_rows_ < rows_;
-    return needed ? AlignUp(g_.filter_elements() * static_cast<int64_t>(sizeof(float))) : 0;
+    return needed ? AlignUp(g_.filter_elements() * static_cast<int64_t>(sizeof(T))) : 0;
   }
 
   absl::StatusOr<std::unique_ptr<Gemm>> MakeProduct(const OpInstance& instance, int64_t rows) const {
@@ -95,15 +96,15 @@ class GemmConv final : public Kernel {
     GemmSizes sizes = GemmSizes::Dense(pixels, g_.out_channels, width_, false, false);
     if (kind_ == ConvKind::kFilter) sizes = GemmSizes::Dense(width_, g_.out_channels, pixels, true, false);
     if (kind_ == ConvKind::kInput) sizes = GemmSizes::Dense(pixels, width_, g_.out_channels, false, true);
-    return MakeGemm(instance, DataType::kFloat, sizes, {GemmOffsets()});
+    return MakeGemm(instance, std::is_same_v<T, float> ? DataType::kFloat : DataType::kDouble, sizes, {GemmOffsets()});
   }
 
-  static void Clear(const KernelContext& context, float* to, int64_t elements) {
+  static void Clear(const KernelContext& context, T* to, int64_t elements) {
     ParallelRange(context, elements, kCopyGrain,
-                  [&](int64_t begin, int64_t end) { std::memset(to + begin, 0, (end - begin) * sizeof(float)); });
+                  [&](int64_t begin, int64_t end) { std::memset(to + begin, 0, (end - begin) * sizeof(T)); });
   }
 
-  void Add(const KernelContext& context, const float* partial, float* sum) const {
+  void Add(const KernelContext& context, const T* partial, T* sum) const {
     ParallelRange(context, g_.filter_elements(), kCopyGrain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) sum[i] += partial[i];
     });
@@ -143,16 +144,16 @@ class GemmConv final : public Kernel {
     }
   }
 
-  void Gather(const KernelContext& context, int64_t row, int64_t end, float* patches) const {
-    const float* input = context.input<float>(0);
+  void Gather(const KernelContext& context, int64_t row, int64_t end, T* patches) const {
+    const T* input = context.input<T>(0);
     const int64_t pixels = (end - row) * row_pixels_;
     ParallelRange(context, pixels, std::max<int64_t>(kCopyGrain / width_, 1), [&](int64_t begin, int64_t stop) {
       for (int64_t p = begin; p < stop; ++p) {
         const int64_t r = row + p / row_pixels_, n = r / g_.out[0], o0 = r % g_.out[0];
         const int64_t o1 = p % row_pixels_ / g_.out[2], o2 = p % g_.out[2];
-        float* patch = patches + p * width_;
+        T* patch = patches + p * width_;
         const bool inside = WholeInside(o0, o1, o2);
-        if (!inside) std::memset(patch, 0, width_ * sizeof(float));
+        if (!inside) std::memset(patch, 0, width_ * sizeof(T));
         const auto [first, last] = TapsInside(0, o0);
         for (int64_t k0 = first; k0 < last; ++k0) {
           const int64_t i0 = o0 * g_.stride[0] - g_.pad_before[0] + k0 * g_.dilation[0];
@@ -174,8 +175,8 @@ class GemmConv final : public Kernel {
 
   // Adds patches of output rows [row, end) onto the input rows that they came from; every input row by one shard, in
   // the order of output rows.
-  void Scatter(const KernelContext& context, int64_t row, int64_t end, const float* patches) const {
-    float* gradient = context.output<float>(0);
+  void Scatter(const KernelContext& context, int64_t row, int64_t end, const T* patches) const {
+    T* gradient = context.output<T>(0);
     const int64_t first_image = row / g_.out[0], images = (end - 1) / g_.out[0] + 1 - first_image;
     const int64_t row_work = std::max<int64_t>(g_.kernel[0] * row_pixels_ * width_ / (g_.kernel[0] * g_.stride[0]), 1);
     ParallelRange(context, images * g_.in[0], std::max<int64_t>(kCopyGrain / row_work, 1), [&](int64_t begin, int64_t stop) {
@@ -192,9 +193,9 @@ class GemmConv final : public Kernel {
     });
   }
 
-  void AddRow(int64_t n, int64_t k0, int64_t i0, const float* patches, float* gradient) const {
+  void AddRow(int64_t n, int64_t k0, int64_t i0, const T* patches, T* gradient) const {
     for (int64_t p = 0; p < row_pixels_; ++p) {
-      const float* patch = patches + p * width_;
+      const T* patch = patches + p * width_;
       ForRuns(n, k0, i0, p / g_.out[2], p % g_.out[2], [&](int64_t from, int64_t to, int64_t elements) {
         for (int64_t e = 0; e < elements; ++e) gradient[to + e] += patch[from + e];
       });
@@ -212,10 +213,13 @@ class GemmConv final : public Kernel {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeGemmConv(const OpInstance& instance, const ConvGeometry& geometry,
-                                                     ConvKind kind) {
-  auto kernel = std::make_unique<GemmConv>(geometry, kind);
-  MR_RETURN_IF_ERROR(kernel->Prepare(instance));
-  return kernel;
+                                                     ConvKind kind, DataType dtype) {
+  const auto make = [&](auto tag) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+    auto kernel = std::make_unique<GemmConv<typename decltype(tag)::type>>(geometry, kind);
+    MR_RETURN_IF_ERROR(kernel->Prepare(instance));
+    return kernel;
+  };
+  return dtype == DataType::kDouble ? make(TypeTag<double>()) : make(TypeTag<float>());
 }
 
 }  // namespace millrace::cpu

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "cpu/kernels/conv_geometry.h"
 #include "millrace/kernel.h"
@@ -22,16 +23,25 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeOneDnnConv(const ConvGeometry& geome
 std::unique_ptr<Kernel> MakeWinogradConv(const ConvGeometry& geometry, ConvKind kind);
 bool WinogradIsFaster(const ConvGeometry& geometry, ConvKind kind);
 
-// Any element type and geometry, by plain loops.
-absl::StatusOr<std::unique_ptr<Kernel>> MakeLoopConv(const OpInstance& instance, const ConvGeometry& geometry,
+// float32, float64 and int32 of any geometry, by plain loops.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeLoopConv(const OpInstance& instance, DataType dtype, const ConvGeometry& geometry,
                                                      ConvKind kind);
 
-// float32 with channels last and one group, by matrix products of patches.
+// float32 and float64 with channels last and one group, by matrix products of patches.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeGemmConv(const OpInstance& instance, const ConvGeometry& geometry,
-                                                     ConvKind kind);
+                                                     ConvKind kind, DataType dtype = DataType::kFloat);
 
-// float32 depthwise layers with channels last. Requires groups == in_channels and 2 spatial dimensions.
+// float32 depthwise layers with channels last. Requires groups == in_channels == out_channels and 2 spatial dimensions.
 std::unique_ptr<Kernel> MakeDepthwiseConv(const ConvGeometry& geometry, ConvKind kind);
+
+// Makes the float32 kernel of a geometry.
+using FloatConvMaker = absl::FunctionRef<absl::StatusOr<std::unique_ptr<Kernel>>(const ConvGeometry&)>;
+
+// half and bfloat16 by the kernel of float32 that `make` chooses, results rounded once.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeWidenedConv(DataType dtype, const ConvGeometry& geometry, ConvKind kind, FloatConvMaker make);
+
+// float32 depthwise layers with channels last by `make`'s kernel of a layer with a multiplier of 1 and as many output channels.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeSpreadDepthwiseConv(const ConvGeometry& geometry, ConvKind kind, FloatConvMaker make);
 
 }  // namespace millrace::cpu
 

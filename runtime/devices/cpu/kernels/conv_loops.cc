@@ -1,6 +1,4 @@
 // Convolutions by plain loops: for the element types and geometries that oneDNN does not take.
-#include <type_traits>
-
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/conv_kernels.h"
 
@@ -66,10 +64,6 @@ Sizes PixelAt(int64_t index, const Sizes& size) {
   return {index / (size[1] * size[2]), index / size[2] % size[1], index % size[2]};
 }
 
-// 16-bit floats are summed in float.
-template <typename T>
-using Sum = std::conditional_t<sizeof(T) == 2, float, T>;
-
 template <typename T>
 class LoopConv final : public Kernel {
  public:
@@ -91,7 +85,7 @@ class LoopConv final : public Kernel {
 
   absl::Status Run(const KernelContext& context) const override {
     context.parallel->For(shards_, [&](int64_t shard) {
-      auto* row = reinterpret_cast<Sum<T>*>(static_cast<std::byte*>(context.scratch) + shard * row_bytes());
+      auto* row = reinterpret_cast<T*>(static_cast<std::byte*>(context.scratch) + shard * row_bytes());
       for (int64_t unit = units_ * shard / shards_; unit < units_ * (shard + 1) / shards_; ++unit) {
         if (kind_ == ConvKind::kForward) {
           OutputPixel(context, unit, row);
@@ -107,56 +101,56 @@ class LoopConv final : public Kernel {
 
  private:
   int64_t row_bytes() const {
-    return AlignUp(std::max(g_.in_channels, g_.out_channels) * static_cast<int64_t>(sizeof(Sum<T>)));
+    return AlignUp(std::max(g_.in_channels, g_.out_channels) * static_cast<int64_t>(sizeof(T)));
   }
 
   // The filter is [tap][input channel of a group][output channel].
-  void OutputPixel(const KernelContext& context, int64_t unit, Sum<T>* row) const {
+  void OutputPixel(const KernelContext& context, int64_t unit, T* row) const {
     const Sizes pixel = PixelAt(unit % g_.out_pixels(), g_.out);
     const int64_t n = unit / g_.out_pixels();
-    std::fill_n(row, g_.out_channels, Sum<T>(0));
+    std::fill_n(row, g_.out_channels, T(0));
     ForTaps(g_, pixel, [&](int64_t tap, const Sizes& in) {
       const T* x = context.input<T>(0) + in_.At(n, in);
       const T* w = context.input<T>(1) + tap * group_in_ * g_.out_channels;
       for (int64_t group = 0; group < g_.groups; ++group) {
         for (int64_t c = 0; c < group_in_; ++c) {
-          const auto value = static_cast<Sum<T>>(x[(group * group_in_ + c) * in_.channel]);
+          const T value = x[(group * group_in_ + c) * in_.channel];
           const T* weights = w + c * g_.out_channels + group * group_out_;
-          Sum<T>* sums = row + group * group_out_;
-          for (int64_t o = 0; o < group_out_; ++o) sums[o] += value * static_cast<Sum<T>>(weights[o]);
+          T* sums = row + group * group_out_;
+          for (int64_t o = 0; o < group_out_; ++o) sums[o] += value * weights[o];
         }
       }
     });
     T* y = context.output<T>(0) + out_.At(n, pixel);
-    for (int64_t o = 0; o < g_.out_channels; ++o) y[o * out_.channel] = static_cast<T>(row[o]);
+    for (int64_t o = 0; o < g_.out_channels; ++o) y[o * out_.channel] = row[o];
   }
 
-  void InputPixel(const KernelContext& context, int64_t unit, Sum<T>* row) const {
+  void InputPixel(const KernelContext& context, int64_t unit, T* row) const {
     const Sizes pixel = PixelAt(unit % g_.in_pixels(), g_.in);
     const int64_t n = unit / g_.in_pixels();
-    std::fill_n(row, g_.in_channels, Sum<T>(0));
+    std::fill_n(row, g_.in_channels, T(0));
     ForOutputs(g_, pixel, [&](int64_t tap, const Sizes& out) {
       const T* dy = context.input<T>(2) + out_.At(n, out);
       const T* w = context.input<T>(1) + tap * group_in_ * g_.out_channels;
       for (int64_t c = 0; c < g_.in_channels; ++c) {
         const int64_t group = c / group_in_;
         const T* weights = w + (c % group_in_) * g_.out_channels + group * group_out_;
-        Sum<T> sum = 0;
+        T sum = 0;
         for (int64_t o = 0; o < group_out_; ++o) {
-          sum += static_cast<Sum<T>>(dy[(group * group_out_ + o) * out_.channel]) * static_cast<Sum<T>>(weights[o]);
+          sum += dy[(group * group_out_ + o) * out_.channel] * weights[o];
         }
         row[c] += sum;
       }
     });
     T* dx = context.output<T>(0) + in_.At(n, pixel);
-    for (int64_t c = 0; c < g_.in_channels; ++c) dx[c * in_.channel] = static_cast<T>(row[c]);
+    for (int64_t c = 0; c < g_.in_channels; ++c) dx[c * in_.channel] = row[c];
   }
 
   // One tap and input channel (of every group).
-  void FilterRow(const KernelContext& context, int64_t unit, Sum<T>* row) const {
+  void FilterRow(const KernelContext& context, int64_t unit, T* row) const {
     const int64_t tap = unit / group_in_, c = unit % group_in_;
     const Sizes k = PixelAt(tap, g_.kernel);
-    std::fill_n(row, g_.out_channels, Sum<T>(0));
+    std::fill_n(row, g_.out_channels, T(0));
     for (int64_t i = 0; i < g_.batch * g_.out_pixels(); ++i) {
       const int64_t n = i / g_.out_pixels();
       const Sizes out = PixelAt(i % g_.out_pixels(), g_.out);
@@ -170,14 +164,14 @@ class LoopConv final : public Kernel {
       const T* x = context.input<T>(0) + in_.At(n, in);
       const T* dy = context.input<T>(2) + out_.At(n, out);
       for (int64_t group = 0; group < g_.groups; ++group) {
-        const auto value = static_cast<Sum<T>>(x[(group * group_in_ + c) * in_.channel]);
+        const T value = x[(group * group_in_ + c) * in_.channel];
         for (int64_t o = group * group_out_; o < (group + 1) * group_out_; ++o) {
-          row[o] += value * static_cast<Sum<T>>(dy[o * out_.channel]);
+          row[o] += value * dy[o * out_.channel];
         }
       }
     }
     T* dw = context.output<T>(0) + unit * g_.out_channels;
-    for (int64_t o = 0; o < g_.out_channels; ++o) dw[o] = static_cast<T>(row[o]);
+    for (int64_t o = 0; o < g_.out_channels; ++o) dw[o] = row[o];
   }
 
   const ConvGeometry g_;
@@ -189,14 +183,14 @@ class LoopConv final : public Kernel {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Kernel>> MakeLoopConv(const OpInstance& instance, const ConvGeometry& geometry,
+absl::StatusOr<std::unique_ptr<Kernel>> MakeLoopConv(const OpInstance& instance, DataType dtype, const ConvGeometry& geometry,
                                                      ConvKind kind) {
-  const auto make = [&](auto tag) -> absl::StatusOr<std::unique_ptr<Kernel>> {
-    return std::make_unique<LoopConv<typename decltype(tag)::type>>(geometry, kind);
-  };
-  const DataType dtype = instance.outputs[0].dtype;
-  if (dtype == DataType::kInt32) return make(TypeTag<int32_t>());
-  return DispatchFloating(instance, dtype, make);
+  switch (dtype) {
+    case DataType::kFloat: return std::make_unique<LoopConv<float>>(geometry, kind);
+    case DataType::kDouble: return std::make_unique<LoopConv<double>>(geometry, kind);
+    case DataType::kInt32: return std::make_unique<LoopConv<int32_t>>(geometry, kind);
+    default: return UnsupportedType(instance, dtype);
+  }
 }
 
 }  // namespace millrace::cpu

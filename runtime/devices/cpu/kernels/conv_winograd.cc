@@ -10,7 +10,6 @@
 //
 // Tiles go through in blocks that stay in the cache, points as one product each.
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "cpu/kernels/common.h"

@@ -11,7 +11,6 @@
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/rare.h"
 #include "cpu/kernels/real_shapes.h"
-#include "millrace/status.h"
 
 namespace millrace::cpu {
 namespace {

@@ -117,8 +117,9 @@ KernelOr MakeEditDistance(const OpInstance& node) {
   });
 }
 
-// The parent row, of `rows`, of every row of a level, which are `most` at most.
-absl::StatusOr<std::vector<int64_t>> Parents(const ValueReader& reader, int input, const std::string& type, int64_t rows, int64_t most) {
+// Where the rows of a level begin among what they hold, and its end; `rows` are there, which hold `most` at most. The last ones
+// may be left out when they hold nothing.
+absl::StatusOr<std::vector<int64_t>> RowSplits(const ValueReader& reader, int input, const std::string& type, int64_t rows, int64_t most) {
   MR_ASSIGN_OR_RETURN(const Ints partition, reader.ints(input));
   if (type == "VALUE_ROWIDS") {
     if (!std::is_sorted(partition.begin(), partition.end())) return absl::InvalidArgumentError("value_rowids are not sorted");
@@ -126,20 +127,55 @@ absl::StatusOr<std::vector<int64_t>> Parents(const ValueReader& reader, int inpu
       return absl::InvalidArgumentError(absl::StrCat("value_rowids name rows ", partition.front(), " to ", partition.back(),
                                                      ", which are not all in [0, ", rows, ")"));
     }
-    return std::vector<int64_t>(partition.begin(), partition.end());
+    std::vector<int64_t> splits = {0};
+    for (size_t k = 0; k < partition.size(); ++k) {
+      splits.resize(partition[k] + 2, static_cast<int64_t>(k));
+      ++splits.back();
+    }
+    return splits;
   }
   if (type != "ROW_SPLITS") return absl::InvalidArgumentError(absl::StrCat("row partition of type ", type, ", expected ROW_SPLITS or VALUE_ROWIDS"));
-  std::vector<int64_t> parents;
   if (partition.empty() || partition[0] != 0) return absl::InvalidArgumentError("row_splits do not begin with 0");
   for (size_t row = 0; row + 1 < partition.size(); ++row) {
     if (partition[row + 1] < partition[row]) return absl::InvalidArgumentError("row_splits are not sorted");
     if (partition[row + 1] > most) {
       return absl::InvalidArgumentError(absl::StrCat("row_splits hold ", partition[row + 1], " rows or values, where ", most, " are"));
     }
-    parents.insert(parents.end(), partition[row + 1] - partition[row], static_cast<int64_t>(row));
   }
-  return parents;
+  return std::vector<int64_t>(partition.begin(), partition.end());
 }
+
+// What the values of a ragged tensor are written by.
+template <typename T>
+struct RaggedWriter {
+  const std::vector<std::vector<int64_t>>& splits;  // by level
+  const std::vector<int64_t>& dims;                 // of the output
+  const std::vector<int64_t>& strides;              // of its first dimensions: of its rows, of the rows of each level
+  const T* values;
+  const T* fill;  // strides.back() is a multiple of `fills`
+  int64_t fills;
+
+  void Fill(T* out, int64_t elements) const {
+    if (fills == 1) {
+      std::fill_n(out, elements, *fill);
+      return;
+    }
+    for (int64_t i = 0; i < elements; i += fills) std::copy_n(fill, fills, out + i);
+  }
+  // A row of a level.
+  void Write(size_t level, int64_t row, T* out) const {
+    const std::vector<int64_t>& starts = splits[level];
+    const bool holds = row + 1 < static_cast<int64_t>(starts.size());
+    const int64_t first = holds ? starts[row] : 0, most = dims[level + 1], stride = strides[level + 1];
+    const int64_t count = holds ? std::min(starts[row + 1] - first, most) : 0;
+    if (level + 1 == splits.size()) {
+      std::copy_n(values + first * stride, count * stride, out);
+    } else {
+      for (int64_t k = 0; k < count; ++k) Write(level + 1, first + k, out + k * stride);
+    }
+    Fill(out + count * stride, (most - count) * stride);
+  }
+};
 
 template <typename T>
 absl::Status RaggedToTensor(const KernelContext& context) {
@@ -150,7 +186,7 @@ absl::Status RaggedToTensor(const KernelContext& context) {
   const Shape &values = context.input_type(1).shape, &bound = context.output_type(0).shape;
   MR_ASSIGN_OR_RETURN(const Ints asked, reader.ints(0));
   std::vector<int64_t> dims(bound.dims().begin(), bound.dims().end());
-  std::vector<std::vector<int64_t>> parents(levels), columns(levels);
+  std::vector<std::vector<int64_t>> splits(levels);
   int64_t rows = 0;  // of the level before; of the first one ROW_SPLITS tell
   if (skipped == 1) {
     MR_ASSIGN_OR_RETURN(rows, reader.scalar(3));
@@ -160,49 +196,36 @@ absl::Status RaggedToTensor(const KernelContext& context) {
     const int next = 3 + skipped + level + 1;
     const bool told = level + 1 < levels && types[skipped + level + 1] == "ROW_SPLITS";
     const int64_t most = level + 1 == levels ? values.dim(0) : told ? context.input_type(next).shape.num_elements() - 1 : INT32_MAX;
-    MR_ASSIGN_OR_RETURN(parents[level], Parents(reader, 3 + skipped + level, types[skipped + level], rows, most));
-    rows = static_cast<int64_t>(parents[level].size());
+    MR_ASSIGN_OR_RETURN(splits[level], RowSplits(reader, 3 + skipped + level, types[skipped + level], rows, most));
+    rows = splits[level].back();
     int64_t longest = 0;
-    for (size_t k = 0; k < parents[level].size(); ++k) {
-      const bool goes_on = k > 0 && parents[level][k] == parents[level][k - 1];
-      columns[level].push_back(goes_on ? columns[level].back() + 1 : 0);
-      longest = std::max(longest, columns[level].back() + 1);
-    }
+    for (size_t row = 0; row + 1 < splits[level].size(); ++row) longest = std::max(longest, splits[level][row + 1] - splits[level][row]);
     const bool given = static_cast<int>(asked.size()) == bound.rank() && asked[level + 1] >= 0;
     if (!given && longest > bound.dim(level + 1)) {
       return absl::InvalidArgumentError(absl::StrCat("a row of ", longest, ", where the longest can be ", bound.dim(level + 1)));
     }
     if (!given) dims[level + 1] = longest;
   }
-  if (static_cast<int64_t>(levels > 0 ? parents[levels - 1].size() : 0) != values.dim(0)) {
-    return absl::InvalidArgumentError(absl::StrCat("row partitions hold ", levels > 0 ? parents[levels - 1].size() : 0, " values of ", values.dim(0)));
+  const int64_t held = levels > 0 ? rows : 0;
+  if (held != values.dim(0)) {
+    return absl::InvalidArgumentError(absl::StrCat("row partitions hold ", held, " values of ", values.dim(0)));
   }
   int64_t width = 1;
   for (int d = levels + 1; d < bound.rank(); ++d) width *= dims[d];
-  int64_t elements = width;
-  for (int d = 0; d <= levels; ++d) elements *= dims[d];
+  std::vector<int64_t> strides(levels + 1, width);
+  for (int d = levels; d > 0; --d) strides[d - 1] = strides[d] * dims[d];
   // The default value, broadcast over the inner dimensions.
   const Shape& fill = context.input_type(2).shape;
   const int64_t fills = fill.num_elements();
   if (fills == 0 || width % std::max<int64_t>(fills, 1) != 0) {
     return absl::InvalidArgumentError(absl::StrCat("default_value ", fill.ToString(), " does not broadcast to rows of values ", values.ToString()));
   }
-  T* out = context.output<T>(0);
-  for (int64_t i = 0; i < elements; ++i) out[i] = context.input<T>(2)[i % fills];
-  std::vector<int64_t> places(dims[0]);
-  for (int64_t row = 0; row < dims[0]; ++row) places[row] = row;
-  for (int level = 0; level < levels; ++level) {
-    std::vector<int64_t> next;
-    for (size_t k = 0; k < parents[level].size(); ++k) {
-      const int64_t parent = parents[level][k], column = columns[level][k];
-      const bool kept = parent >= 0 && parent < static_cast<int64_t>(places.size()) && places[parent] >= 0 && column < dims[level + 1];
-      next.push_back(kept ? places[parent] * dims[level + 1] + column : -1);
-    }
-    places = std::move(next);
-  }
-  for (size_t k = 0; k < places.size(); ++k) {
-    if (places[k] >= 0) std::copy_n(context.input<T>(1) + static_cast<int64_t>(k) * width, width, out + places[k] * width);
-  }
+  const RaggedWriter<T> writer = {splits, dims, strides, context.input<T>(1), context.input<T>(2), fills};
+  ParallelRange(context, dims[0], std::max<int64_t>(kElementGrain / std::max<int64_t>(strides[0], 1), 1), [&](int64_t begin, int64_t end) {
+    T* out = context.output<T>(0);
+    if (levels == 0) return writer.Fill(out + begin * width, (end - begin) * width);
+    for (int64_t row = begin; row < end; ++row) writer.Write(0, row, out + row * strides[0]);
+  });
   SetRealShape(context, 0, Shape(dims));
   return absl::OkStatus();
 }

@@ -50,40 +50,47 @@ class TapTable {
   std::vector<size_t> begin_;
 };
 
-// Sums of kVectors * kBytes / 4 neighbouring channels, held in registers. kDense: of a multiplier of 1.
-template <bool kDense, int kBytes, int kVectors>
+template <int kBytes>
+struct FloatVector {
+  typedef float Type __attribute__((vector_size(kBytes)));
+};
+// A vector of one lane would go through memory.
+template <>
+struct FloatVector<sizeof(float)> {
+  using Type = float;
+};
+
+// Sums of kVectors * kBytes / 4 neighbouring channels, held in registers.
+template <int kBytes, int kVectors>
 class Block {
  public:
   static constexpr int64_t kSize = kVectors * kBytes / static_cast<int64_t>(sizeof(float));
 
-  // Adds a[i * step] * b[i]. `step` is 1 or the channel multiplier.
-  void MultiplyAdd(const float* a, int64_t step, const float* b) {
-    for (int v = 0; v < kVectors; ++v) {
-      sums_[v] += Load<kDense>(a + v * kLanes * step, step) * Load<true>(b + v * kLanes, 1);
-    }
+  // Adds a[i] * b[i].
+  void MultiplyAdd(const float* a, const float* b) {
+    for (int v = 0; v < kVectors; ++v) sums_[v] += Load(a + v * kLanes) * Load(b + v * kLanes);
   }
   // Calls fn(i, sum i).
   template <typename Fn>
   void ForEach(Fn&& fn) const {
     for (int v = 0; v < kVectors; ++v) {
-      for (int i = 0; i < kLanes; ++i) fn(v * kLanes + i, sums_[v][i]);
+      for (int i = 0; i < kLanes; ++i) {
+        if constexpr (kLanes == 1) {
+          fn(v, sums_[v]);
+        } else {
+          fn(v * kLanes + i, sums_[v][i]);
+        }
+      }
     }
   }
 
  private:
   static constexpr int kLanes = kBytes / static_cast<int>(sizeof(float));
-  typedef float Vector __attribute__((vector_size(kBytes)));
+  using Vector = typename FloatVector<kBytes>::Type;
 
-  template <bool kUnitStep>
-  static Vector Load(const float* from, int64_t step) {
+  static Vector Load(const float* from) {
     Vector vector;
-    if constexpr (kUnitStep) {
-      std::memcpy(&vector, from, kBytes);
-    } else {
-      float lanes[kLanes];
-      for (int i = 0; i < kLanes; ++i) lanes[i] = from[i * step];
-      std::memcpy(&vector, lanes, kBytes);
-    }
+    std::memcpy(&vector, from, kBytes);
     return vector;
   }
 
@@ -91,44 +98,41 @@ class Block {
 };
 
 // Calls fn(first channel, TypeTag<Block>) for blocks that cover `channels`.
-template <bool kDense, typename Fn>
+template <typename Fn>
 void ForBlocks(int64_t channels, Fn&& fn) {
   int64_t c = 0;
   const auto cover = [&](auto tag) {
     constexpr int64_t kSize = decltype(tag)::type::kSize;
     for (; c + kSize <= channels; c += kSize) fn(c, tag);
   };
-  if (kDense) cover(TypeTag<Block<kDense, 64, 4>>());
-  cover(TypeTag<Block<kDense, 64, 2>>());
-  cover(TypeTag<Block<kDense, 64, 1>>());
-  cover(TypeTag<Block<kDense, 32, 1>>());
-  cover(TypeTag<Block<kDense, 4, 1>>());
+  cover(TypeTag<Block<64, 4>>());
+  cover(TypeTag<Block<64, 2>>());
+  cover(TypeTag<Block<64, 1>>());
+  cover(TypeTag<Block<32, 1>>());
+  cover(TypeTag<Block<16, 1>>());
+  cover(TypeTag<Block<4, 1>>());
 }
 
 class Depthwise : public Kernel {
  protected:
   explicit Depthwise(const ConvGeometry& g)
-      : g_(g), channels_(g.in_channels), multiplier_(g.out_channels / g.in_channels) {}
+      : g_(g), channels_(g.in_channels) {}
 
-  // Weights, or partial filter gradients, are [multiplier][tap][channel].
-  int64_t filter_size() const { return multiplier_ * g_.taps() * channels_; }
+  // Weights and partial filter gradients are [tap][channel].
+  int64_t filter_size() const { return g_.taps() * channels_; }
 
   const ConvGeometry g_;
-  const int64_t channels_, multiplier_;
+  const int64_t channels_;
 };
 
 // The output (kForward) or the input gradient (kInput).
-template <bool kDense>
 class DepthwiseGather final : public Depthwise {
  public:
   DepthwiseGather(const ConvGeometry& g, ConvKind kind)
       : Depthwise(g), forward_(kind == ConvKind::kForward), rows_(g, 0, kind), columns_(g, 1, kind) {}
 
-  int64_t scratch_bytes() const override { return AlignUp(filter_size() * static_cast<int64_t>(sizeof(float))); }
-
   absl::Status Run(const KernelContext& context) const override {
-    auto* weights = static_cast<float*>(context.scratch);
-    Pack(context.input<float>(1), weights);
+    const float* weights = context.input<float>(1);
     const float* source = forward_ ? context.input<float>(0) : context.input<float>(2);
     const int64_t height = forward_ ? g_.out[0] : g_.in[0];
     const double macs_per_row = g_.flops() / 2 / static_cast<double>(g_.batch * height);
@@ -142,55 +146,26 @@ class DepthwiseGather final : public Depthwise {
   }
 
  private:
-  void Pack(const float* filter, float* weights) const {
-    const int64_t outputs = channels_ * multiplier_, taps = g_.taps();
-    for (int64_t j = 0; j < multiplier_; ++j) {
-      for (int64_t tap = 0; tap < taps; ++tap) {
-        float* to = weights + (j * taps + tap) * channels_;
-        const float* from = filter + tap * outputs + j;
-        for (int64_t c = 0; c < channels_; ++c) to[c] = from[c * multiplier_];
-      }
-    }
-  }
-
   void Row(const float* source, const float* weights, int64_t n, int64_t row, float* to) const {
-    const ConvGeometry& g = g_;
-    const int64_t width = forward_ ? g.out[1] : g.in[1], height = forward_ ? g.out[0] : g.in[0];
-    const int64_t channels = forward_ ? g.out_channels : g.in_channels;
-    float* pixel = to + (n * height + row) * width * channels;
-    for (int64_t column = 0; column < width; ++column, pixel += channels) {
-      ForBlocks<kDense>(channels_, [&](int64_t c, auto block) {
-        using Sums = typename decltype(block)::type;
-        if (forward_) {
-          for (int64_t j = 0; j < multiplier_; ++j) {
-            Sums sums;
-            Accumulate(source, weights, n, row, column, c, j, sums);
-            float* outputs = pixel + c * multiplier_ + j;
-            sums.ForEach([&](int64_t i, float sum) { outputs[i * multiplier_] = sum; });
-          }
-        } else {
-          Sums sums;
-          for (int64_t j = 0; j < multiplier_; ++j) Accumulate(source, weights, n, row, column, c, j, sums);
-          sums.ForEach([&](int64_t i, float sum) { pixel[c + i] = sum; });
-        }
+    const int64_t width = forward_ ? g_.out[1] : g_.in[1], height = forward_ ? g_.out[0] : g_.in[0];
+    float* pixel = to + (n * height + row) * width * channels_;
+    for (int64_t column = 0; column < width; ++column, pixel += channels_) {
+      ForBlocks(channels_, [&](int64_t c, auto block) {
+        typename decltype(block)::type sums;
+        Accumulate(source, weights, n, row, column, c, sums);
+        sums.ForEach([&](int64_t i, float sum) { pixel[c + i] = sum; });
       });
     }
   }
 
   template <typename Sums>
-  void Accumulate(const float* source, const float* weights, int64_t n, int64_t row, int64_t column, int64_t c, int64_t j,
-                  Sums& into) const {
-    const ConvGeometry& g = g_;
-    const int64_t step = forward_ ? 1 : multiplier_, first = forward_ ? c : c * multiplier_ + j;
-    const int64_t height = forward_ ? g.in[0] : g.out[0], width = forward_ ? g.in[1] : g.out[1];
-    const int64_t channels = forward_ ? g.in_channels : g.out_channels;
-    Sums sums = into;
+  void Accumulate(const float* source, const float* weights, int64_t n, int64_t row, int64_t column, int64_t c, Sums& into) const {
+    const int64_t height = forward_ ? g_.in[0] : g_.out[0], width = forward_ ? g_.in[1] : g_.out[1];
+    Sums sums;
     for (const Tap& r : rows_.of(row)) {
-      const float* line = source + (n * height + r.source) * width * channels + first;
-      const float* taps = weights + (j * g.kernel[0] + r.k) * g.kernel[1] * channels_ + c;
-      for (const Tap& s : columns_.of(column)) {
-        sums.MultiplyAdd(line + s.source * channels, step, taps + s.k * channels_);
-      }
+      const float* line = source + (n * height + r.source) * width * channels_ + c;
+      const float* taps = weights + r.k * g_.kernel[1] * channels_ + c;
+      for (const Tap& s : columns_.of(column)) sums.MultiplyAdd(line + s.source * channels_, taps + s.k * channels_);
     }
     into = sums;
   }
@@ -199,7 +174,6 @@ class DepthwiseGather final : public Depthwise {
   const TapTable rows_, columns_;
 };
 
-template <bool kDense>
 class DepthwiseFilter final : public Depthwise {
  public:
   explicit DepthwiseFilter(const ConvGeometry& g) : Depthwise(g) {
@@ -243,16 +217,13 @@ class DepthwiseFilter final : public Depthwise {
       const int64_t in_row = row * g.stride[0] - g.pad_before[0] + kh * g.dilation[0];
       if (in_row < 0 || in_row >= g.in[0]) continue;
       const float* x = input + (n * g.in[0] + in_row) * g.in[1] * g.in_channels;
-      for (int64_t j = 0; j < multiplier_; ++j) {
-        ForBlocks<kDense>(channels_, [&](int64_t c, auto block) {
-          using Sums = typename decltype(block)::type;
-          float* to = sums + (j * g.kernel[0] + kh) * g.kernel[1] * channels_ + c;
-          const float* gradients = dy + c * multiplier_ + j;
-          int64_t kw = 0;
-          for (; kw + 3 <= g.kernel[1]; kw += 3) AddTaps<Sums, 3>(x + c, gradients, kw, to);
-          for (; kw < g.kernel[1]; ++kw) AddTaps<Sums, 1>(x + c, gradients, kw, to);
-        });
-      }
+      ForBlocks(channels_, [&](int64_t c, auto block) {
+        using Sums = typename decltype(block)::type;
+        float* to = sums + kh * g.kernel[1] * channels_ + c;
+        int64_t kw = 0;
+        for (; kw + 3 <= g.kernel[1]; kw += 3) AddTaps<Sums, 3>(x + c, dy + c, kw, to);
+        for (; kw < g.kernel[1]; ++kw) AddTaps<Sums, 1>(x + c, dy + c, kw, to);
+      });
     }
   }
 
@@ -266,12 +237,12 @@ class DepthwiseFilter final : public Depthwise {
     x += (kw * g.dilation[1] - g.pad_before[1]) * g.in_channels;
     Sums sums[kTaps];
     for (int64_t o = first; o < last; ++o) {
-      for (int t = 0; t < kTaps; ++t) sums[t].MultiplyAdd(dy + o * g.out_channels, multiplier_, x + o * x_step + t * tap_step);
+      for (int t = 0; t < kTaps; ++t) sums[t].MultiplyAdd(dy + o * g.out_channels, x + o * x_step + t * tap_step);
     }
     for (int t = 0; t < kTaps; ++t) {
       Sums& sum = sums[t];
       const auto add = [&](int64_t o) {
-        sum.MultiplyAdd(dy + o * g.out_channels, multiplier_, x + o * x_step + t * tap_step);
+        sum.MultiplyAdd(dy + o * g.out_channels, x + o * x_step + t * tap_step);
       };
       for (int64_t o = first_[kw + t]; o < std::min(first, last_[kw + t]); ++o) add(o);
       for (int64_t o = std::max(last, first_[kw + t]); o < last_[kw + t]; ++o) add(o);
@@ -280,20 +251,12 @@ class DepthwiseFilter final : public Depthwise {
     }
   }
 
-  // The sum over pieces, in order, as the filter's [tap][channel][multiplier].
+  // The sum over pieces, in order.
   void WriteTotal(const std::byte* partials, float* filter) const {
-    const int64_t taps = g_.taps();
-    int64_t from = 0;
-    for (int64_t j = 0; j < multiplier_; ++j) {
-      for (int64_t tap = 0; tap < taps; ++tap) {
-        for (int64_t c = 0; c < channels_; ++c, ++from) {
-          float total = 0;
-          for (int64_t piece = 0; piece < pieces_; ++piece) {
-            total += reinterpret_cast<const float*>(partials + piece * partial_bytes())[from];
-          }
-          filter[(tap * channels_ + c) * multiplier_ + j] = total;
-        }
-      }
+    for (int64_t i = 0; i < filter_size(); ++i) {
+      float total = 0;
+      for (int64_t piece = 0; piece < pieces_; ++piece) total += reinterpret_cast<const float*>(partials + piece * partial_bytes())[i];
+      filter[i] = total;
     }
   }
 
@@ -301,16 +264,11 @@ class DepthwiseFilter final : public Depthwise {
   int64_t pieces_ = 1;
 };
 
-template <bool kDense>
-std::unique_ptr<Kernel> Make(const ConvGeometry& geometry, ConvKind kind) {
-  if (kind == ConvKind::kFilter) return std::make_unique<DepthwiseFilter<kDense>>(geometry);
-  return std::make_unique<DepthwiseGather<kDense>>(geometry, kind);
-}
-
 }  // namespace
 
 std::unique_ptr<Kernel> MakeDepthwiseConv(const ConvGeometry& geometry, ConvKind kind) {
-  return geometry.in_channels == geometry.out_channels ? Make<true>(geometry, kind) : Make<false>(geometry, kind);
+  if (kind == ConvKind::kFilter) return std::make_unique<DepthwiseFilter>(geometry);
+  return std::make_unique<DepthwiseGather>(geometry, kind);
 }
 
 }  // namespace millrace::cpu

@@ -5,7 +5,6 @@
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/rare.h"
 #include "graph/dilation_geometry.h"
-#include "millrace/status.h"
 
 namespace millrace::cpu {
 namespace {

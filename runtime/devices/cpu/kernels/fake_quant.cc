@@ -1,4 +1,5 @@
 // Fake quantisation: floats rounded to the steps of a range that is shifted a little so that zero is a step.
+#include <algorithm>
 #include <cmath>
 
 #include "cpu/kernels/common.h"
@@ -24,11 +25,20 @@ struct Nudged {
     high = (levels.highest - at) * step;
   }
   float Round(float x) const {
-    const float inverse = 1.0f / step, zero = std::floor(-low * inverse + 0.5f);
-    const float clamped = std::min(std::max(x, low), high);
+    const float inverse = 1.0f / step;
+    return Round(x, inverse, std::floor(-low * inverse + 0.5f));
+  }
+  // With 1 / step and the step of zero.
+  float Round(float x, float inverse, float zero) const {
+    const float not_below = x < low ? low : x, clamped = high < not_below ? high : not_below;
     return std::floor((clamped - low) * inverse - zero + 0.5f) * step;
   }
-  bool Holds(float x) const { return x >= low && x <= high; }
+  void RoundAll(const float* x, int64_t n, float* y) const {
+    const Nudged range = *this;  // y might be the memory of this one, for what the compiler knows
+    const float inverse = 1.0f / step, zero = std::floor(-low * inverse + 0.5f);
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) y[i] = range.Round(x[i], inverse, zero);
+  }
 
   bool empty;  // min and max are 0: everything is
   float step, low, high;
@@ -54,6 +64,11 @@ struct Quantizer {
   float min, max;
 };
 
+// Rows of a chunk of the gradient, whose sums are added up in the chunks' order.
+constexpr int64_t kChunkRows = 8192;
+// Of one channel, sums are taken in as many lanes.
+constexpr int64_t kSumLanes = 16;
+
 // (inputs[, min, max])
 template <int kRange>
 absl::StatusOr<std::unique_ptr<Kernel>> MakeFakeQuant(const OpInstance& node) {
@@ -65,6 +80,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeFakeQuant(const OpInstance& node) {
       const Nudged range = quantizer.Channel(context, c);
       const int64_t stride = quantizer.channels;
       ParallelRange(context, quantizer.rows, kElementGrain, [&](int64_t begin, int64_t end) {
+        if (stride == 1 && !range.empty) {
+          range.RoundAll(in + begin, end - begin, out + begin);
+          return;
+        }
         for (int64_t r = begin; r < end; ++r) out[r * stride + c] = range.empty ? 0.0f : range.Round(in[r * stride + c]);
       });
     }
@@ -72,29 +91,70 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeFakeQuant(const OpInstance& node) {
   });
 }
 
+struct EndSums {
+  double below = 0, above = 0;
+};
+// What a range makes of the gradients of `rows` elements that are `stride` apart.
+template <bool kHasRange>
+struct GradientPart {
+  void Take(float gradient, float x, float* out, double& below, double& above) const {
+    const bool inside = (kHasRange & range.empty) | ((x >= range.low) & (x <= range.high));
+    below += gradient * static_cast<float>(!inside & (x < range.low));  // NaN times 0 stays NaN
+    above += gradient * static_cast<float>(!inside & (x > range.high));
+    *out = gradient * static_cast<float>(inside);
+  }
+  EndSums Run(const float* gradients, const float* in, int64_t rows, int64_t stride, float* out) const {
+    const GradientPart part = *this;  // not in memory that `out` might be, for what the compiler knows
+    EndSums sums;
+    int64_t r = 0;
+    if (stride == 1) {
+      double below[kSumLanes] = {}, above[kSumLanes] = {};
+      for (; r + kSumLanes <= rows; r += kSumLanes) {
+#pragma GCC ivdep
+        for (int64_t k = 0; k < kSumLanes; ++k) part.Take(gradients[r + k], in[r + k], &out[r + k], below[k], above[k]);
+      }
+      for (int64_t k = 0; k < kSumLanes; ++k) {
+        sums.below += below[k];
+        sums.above += above[k];
+      }
+    }
+    for (; r < rows; ++r) part.Take(gradients[r * stride], in[r * stride], &out[r * stride], sums.below, sums.above);
+    return sums;
+  }
+
+  Nudged range;
+};
+
 // (gradients, inputs[, min, max]): within the range the gradient passes, outside it goes to the end that cut it off.
 template <int kRange>
 absl::StatusOr<std::unique_ptr<Kernel>> MakeFakeQuantGradient(const OpInstance& node) {
   const Quantizer quantizer(node, 1, kRange);
-  return MakeKernel([quantizer](const KernelContext& context) {
-    const float *gradients = context.input<float>(0), *in = context.input<float>(1);
-    for (int64_t c = 0; c < quantizer.channels; ++c) {
-      const Nudged range = quantizer.Channel(context, c);
-      double below = 0, above = 0;
-      for (int64_t r = 0; r < quantizer.rows; ++r) {
-        const int64_t i = r * quantizer.channels + c;
-        const float gradient = gradients[i], x = in[i];
-        const bool inside = (range.empty && kRange >= 0) || range.Holds(x);
-        below += gradient * static_cast<float>(!inside && x < range.low);  // NaN times 0 stays NaN
-        above += gradient * static_cast<float>(!inside && x > range.high);
-        context.output<float>(0)[i] = gradient * static_cast<float>(inside);
-      }
-      if (kRange < 0) continue;
-      context.output<float>(1)[c] = static_cast<float>(below);
-      context.output<float>(2)[c] = static_cast<float>(above);
-    }
-    return absl::OkStatus();
-  });
+  const int64_t chunks = (quantizer.rows + kChunkRows - 1) / kChunkRows, channels = quantizer.channels;
+  return MakeKernel(
+      [=](const KernelContext& context) {
+        EndSums* const sums = static_cast<EndSums*>(context.scratch);
+        for (int64_t c = 0; c < channels; ++c) {
+          const Nudged range = quantizer.Channel(context, c);
+          const GradientPart<(kRange >= 0)> part{range};
+          ParallelRange(context, chunks, kElementGrain / kChunkRows, [&](int64_t begin, int64_t end) {
+            for (int64_t chunk = begin; chunk < end; ++chunk) {
+              const int64_t row = chunk * kChunkRows, at = row * channels + c;
+              sums[chunk] = part.Run(context.input<float>(0) + at, context.input<float>(1) + at,
+                                     std::min(kChunkRows, quantizer.rows - row), channels, context.output<float>(0) + at);
+            }
+          });
+          if (kRange < 0) continue;
+          EndSums total;
+          for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+            total.below += sums[chunk].below;
+            total.above += sums[chunk].above;
+          }
+          context.output<float>(1)[c] = static_cast<float>(total.below);
+          context.output<float>(2)[c] = static_cast<float>(total.above);
+        }
+        return absl::OkStatus();
+      },
+      chunks * static_cast<int64_t>(sizeof(EndSums)));
 }
 
 }  // namespace

@@ -16,37 +16,14 @@ namespace {
 
 using KernelOr = absl::StatusOr<std::unique_ptr<Kernel>>;
 
-// Words of a stream, one after another.
-class Words {
- public:
-  explicit Words(Philox philox) : philox_(philox) {}
-  uint32_t Next() {
-    if (used_ == Philox::kWords) {
-      philox_.GenerateOne(words_);
-      philox_.Skip(1);
-      used_ = 0;
-    }
-    return words_[used_++];
-  }
-  // In [0, 1), of 52 bits.
-  double Double() {
-    const uint64_t high = Next() & 0xfffff, low = Next();
-    return std::bit_cast<double>((uint64_t{1023} << 52) | (high << 32) | low) - 1.0;
-  }
-
- private:
-  Philox philox_;
-  uint32_t words_[Philox::kWords];
-  int used_ = Philox::kWords;
-};
-
 // Sizes of the windows.
-std::vector<int64_t> PseudoRandomSizes(int64_t in, int64_t out, Words words) {
+std::vector<int64_t> PseudoRandomSizes(int64_t in, int64_t out, PhiloxWords words) {
   const double alpha = static_cast<double>(in) / static_cast<double>(out);
   const int64_t k = in / out;
   const double most = std::min((static_cast<double>(k) + 2) / alpha - 1,
                                static_cast<double>(in + 1 - k) / alpha - static_cast<double>(out - 1));
-  const double u = words.Double() * most;
+  const uint32_t high = words(), low = words();
+  const double u = UniformDouble(high, low) * most;
   std::vector<int64_t> places(out + 1, 1), sizes(out);
   places[out] = in + 1;
   for (int64_t i = 1; i < out; ++i) places[i] = static_cast<int64_t>(std::ceil(alpha * (static_cast<double>(i) + u)));
@@ -54,10 +31,10 @@ std::vector<int64_t> PseudoRandomSizes(int64_t in, int64_t out, Words words) {
   return sizes;
 }
 
-std::vector<int64_t> ShuffledSizes(int64_t in, int64_t out, Words words) {
+std::vector<int64_t> ShuffledSizes(int64_t in, int64_t out, PhiloxWords words) {
   std::vector<int64_t> sizes(out, in / out);
   for (int64_t i = 0; i < in % out; ++i) ++sizes[i];
-  for (int64_t i = 0; i + 1 < out; ++i) std::swap(sizes[i], sizes[i + words.Next() % static_cast<uint32_t>(out - i)]);
+  for (int64_t i = 0; i + 1 < out; ++i) std::swap(sizes[i], sizes[i + words() % static_cast<uint32_t>(out - i)]);
   return sizes;
 }
 
@@ -74,7 +51,7 @@ void Places(const KernelContext& context, int64_t in, int output, bool pseudo_ra
     } else {
       philox = RandomStream(*context.instance).Reserve(context, kSamplesPerOutput * static_cast<uint64_t>(out));
     }
-    sizes = pseudo_random ? PseudoRandomSizes(in, out, Words(philox)) : ShuffledSizes(in, out, Words(philox));
+    sizes = pseudo_random ? PseudoRandomSizes(in, out, PhiloxWords(philox)) : ShuffledSizes(in, out, PhiloxWords(philox));
   }
   int64_t* places = context.output<int64_t>(output);
   places[0] = 0;

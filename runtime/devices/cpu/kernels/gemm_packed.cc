@@ -3,6 +3,7 @@
 // rows have gaps it allocates.)
 #include <type_traits>
 
+#include "cpu/kernels/convert.h"
 #include "cpu/kernels/gemm_schedule.h"
 #include "cpu/kernels/gemm_tile.h"
 #include "cpu/kernels/transpose_tile.h"
@@ -56,6 +57,8 @@ class PackedGemm final : public Gemm {
   using Sum = std::conditional_t<sizeof(T) == 2, float, T>;
   static constexpr int64_t kLanes = kGemmLanes<Sum>;
   static constexpr int64_t kPanel = kGemmVectors * kLanes;
+  static constexpr bool kIsShort = !std::is_same_v<T, Sum>;
+  static constexpr DataType kShortType = std::is_same_v<T, Eigen::half> ? DataType::kHalf : DataType::kBfloat16;
 
   // One side of the product: every second pointer is that of the next term, sizes_.k further along the sum.
   struct Factor {
@@ -70,6 +73,16 @@ class PackedGemm final : public Gemm {
   }
   static int64_t Bytes(int64_t rows, int64_t columns) { return AlignUp(rows * columns * static_cast<int64_t>(sizeof(Sum))); }
   static int64_t RoundUp(int64_t columns) { return (columns + kLanes - 1) / kLanes * kLanes; }
+  // A row of 16-bit floats, a vector at a time.
+  static void Widen(const T* from, Sum* to, int64_t n) {
+    if constexpr (kIsShort) {
+      static const ConvertFn load = WideningOf(kShortType).load;
+      load(from, to, n);
+    } else {
+      for (int64_t i = 0; i < n; ++i) to[i] = static_cast<Sum>(from[i]);
+    }
+  }
+
   // 16-bit results are rounded once: their sums are not cut into blocks of k.
   int64_t block_k() const { return std::is_same_v<T, Sum> ? std::min(depth_, kBlockK) : depth_; }
 
@@ -102,7 +115,7 @@ class PackedGemm final : public Gemm {
         }
         for (int64_t k = 0; k < sizes_.k; ++k) {
           const T* from = b.term(term) + k * sizes_.b_step + column;
-          for (int64_t j = 0; j < columns; ++j) packed[k * width + j] = static_cast<Sum>(from[j]);
+          Widen(from, packed + k * width, columns);
         }
       }
     }
@@ -117,8 +130,16 @@ class PackedGemm final : public Gemm {
         for (int64_t column = 0; column < std::min(kLanes, columns - j); ++column) {
           __builtin_prefetch(from + column * sizes_.b_step + kPrefetchVectors * kLanes);
         }
-        if (std::is_same_v<T, Sum> && depth == kLanes) {
-          TransposeTile<Sum>::Run(reinterpret_cast<const Sum*>(from), sizes_.b_step, columns - j, to, width);
+        if (depth == kLanes) {
+          if constexpr (std::is_same_v<T, Sum>) {
+            TransposeTile<Sum>::Run(from, sizes_.b_step, columns - j, to, width);
+          } else {
+            Sum tile[kLanes * kLanes];
+            for (int64_t column = 0; column < std::min(kLanes, columns - j); ++column) {
+              Widen(from + column * sizes_.b_step, tile + column * kLanes, kLanes);
+            }
+            TransposeTile<Sum>::Run(tile, kLanes, columns - j, to, width);
+          }
           continue;
         }
         for (int64_t column = 0; column < std::min(kLanes, columns - j); ++column) {
@@ -140,16 +161,32 @@ class PackedGemm final : public Gemm {
     if constexpr (std::is_same_v<T, Sum>) {
       if (!sizes_.transpose_a) return {a.term(k / sizes_.k) + sizes_.a_at(row, k % sizes_.k), rows, depth, sizes_.a_step};
     }
-    const int64_t row_step = sizes_.transpose_a ? 1 : sizes_.a_step;
-    ForRowGroups(rows, [&](auto count, int64_t first) {
-      Sum* to = packed + first * depth;
+    if (!sizes_.transpose_a) {
+      for (int64_t i = 0; i < rows; ++i) Widen(a.term(k / sizes_.k) + sizes_.a_at(row + i, k % sizes_.k), packed + i * depth, depth);
+      return {packed, rows, depth, depth};
+    }
+    if constexpr (kIsShort) {
+      int64_t at = 0;
       ForTerms(k, depth, [&](int64_t term, int64_t begin, int64_t inner) {
-        for (int64_t l = 0; l < inner; ++l, to += count()) {
-          const T* from = a.term(term) + sizes_.a_at(row + first, begin + l);
-          for (int i = 0; i < count(); ++i) to[i] = static_cast<Sum>(from[i * row_step]);
+        for (int64_t l = 0; l < inner; ++l, ++at) {
+          Sum wide[kBlockRows];
+          Widen(a.term(term) + sizes_.a_at(row, begin + l), wide, rows);
+          ForRowGroups(rows, [&](auto count, int64_t first) {
+            std::memcpy(packed + first * depth + at * count(), wide + first, count() * sizeof(Sum));
+          });
         }
       });
-    });
+    } else {
+      ForRowGroups(rows, [&](auto count, int64_t first) {
+        Sum* to = packed + first * depth;
+        ForTerms(k, depth, [&](int64_t term, int64_t begin, int64_t inner) {
+          for (int64_t l = 0; l < inner; ++l, to += count()) {
+            const T* from = a.term(term) + sizes_.a_at(row + first, begin + l);
+            for (int i = 0; i < count(); ++i) to[i] = from[i];
+          }
+        });
+      });
+    }
     return {packed, rows, depth, 0};
   }
 
@@ -206,7 +243,17 @@ class PackedGemm final : public Gemm {
       return;
     }
     std::memcpy(row, sums, sizeof(row));
-    for (int64_t j = 0; j < columns; ++j) to[j] = static_cast<T>(add ? static_cast<Sum>(to[j]) + row[j] : row[j]);
+    if constexpr (kIsShort) {
+      static const ConvertFn store = WideningOf(kShortType).store;
+      Sum before[kVectors * kLanes];
+      if (add) {
+        Widen(to, before, columns);
+        for (int64_t j = 0; j < columns; ++j) row[j] = before[j] + row[j];
+      }
+      store(row, to, columns);
+    } else {
+      for (int64_t j = 0; j < columns; ++j) to[j] = add ? to[j] + row[j] : row[j];
+    }
   }
 
   const GemmSizes sizes_;

@@ -7,7 +7,6 @@
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/random_stream.h"
 #include "cpu/kernels/rare.h"
-#include "millrace/status.h"
 
 namespace millrace::cpu {
 namespace {

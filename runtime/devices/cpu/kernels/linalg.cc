@@ -2,11 +2,13 @@
 #include "cpu/kernels/linalg.h"
 
 #include <limits>
+#include <vector>
 
 #include <Eigen/Cholesky>
 #include <Eigen/LU>
 
 #include "cpu/kernels/families.h"
+#include "cpu/kernels/gemm_tile.h"
 #include "cpu/kernels/widened.h"
 
 namespace millrace::cpu {
@@ -35,10 +37,8 @@ struct InMemory<std::complex<double>> {
   static constexpr DataType kDoubled = DataType::kComplex128;
 };
 
-}  // namespace
-
 template <typename S>
-MatrixOf<S> LoadMatrix(const KernelContext& context, int input, int64_t i, int64_t rows, int64_t columns) {
+RowsOf<S> LoadRows(const KernelContext& context, int input, int64_t i, int64_t rows, int64_t columns) {
   using Single = typename InMemory<S>::Single;
   RowsOf<S> matrix(rows, columns);
   const int64_t n = matrix.size();
@@ -48,6 +48,13 @@ MatrixOf<S> LoadMatrix(const KernelContext& context, int input, int64_t i, int64
     Convert(static_cast<const Single*>(context.inputs[input]) + i * n, n, matrix.data());
   }
   return matrix;
+}
+
+}  // namespace
+
+template <typename S>
+MatrixOf<S> LoadMatrix(const KernelContext& context, int input, int64_t i, int64_t rows, int64_t columns) {
+  return LoadRows<S>(context, input, i, rows, columns);
 }
 
 template <typename S>
@@ -216,24 +223,122 @@ int64_t BroadcastIndex(const Shape& shape, const Shape& out, int64_t i) {
   return index;
 }
 
-// x of triangle * x = side, by substitution. Beside the first `bands` diagonals, the main one among them, there is nothing.
+// Some columns of a side, row by row: in registers where there are any for S.
 template <typename S>
-void SolveTriangle(const MatrixOf<S>& triangle, bool lower, int64_t bands, MatrixOf<S>& side) {
+struct Lane {
+  using Type = S;
+  static constexpr int kCount = 1;
+};
+template <>
+struct Lane<double> {
+  using Type = GemmVector<double>;
+  static constexpr int kCount = kGemmLanes<double>;
+};
+template <typename S, int kLanes>
+struct StripRow {
+  typename Lane<S>::Type lanes[kLanes];
+
+  static constexpr int kColumns = kLanes * Lane<S>::kCount;
+  S* data() { return reinterpret_cast<S*>(lanes); }
+  void Subtract(S factor, const StripRow& other) {
+    for (int l = 0; l < kLanes; ++l) lanes[l] -= factor * other.lanes[l];
+  }
+  void Divide(S divisor) {
+    for (int l = 0; l < kLanes; ++l) lanes[l] /= divisor;
+  }
+};
+
+// x of triangle * x = side, by substitution, in place of the side. Beside the first `bands` diagonals, the main one among them,
+// there is nothing. From every row the others are subtracted in rising order.
+template <typename Row, typename S>
+void SolveLower(const RowsOf<S>& triangle, int64_t bands, Row* x) {
+  const auto first_of = [bands](int64_t row) { return std::max<int64_t>(0, row - bands + 1); };
+  ForRowGroups<4>(triangle.rows(), [&](auto count, int64_t group) {
+    const int64_t shared = std::min(first_of(group + count() - 1), group);  // from there all rows of the group have columns
+    Row sums[count()];
+    for (int i = 0; i < count(); ++i) {
+      sums[i] = x[group + i];
+      for (int64_t j = first_of(group + i); j < shared; ++j) sums[i].Subtract(triangle(group + i, j), x[j]);
+    }
+    for (int64_t j = shared; j < group; ++j) {
+      for (int i = 0; i < count(); ++i) sums[i].Subtract(triangle(group + i, j), x[j]);
+    }
+    for (int i = 0; i < count(); ++i) {
+      const int64_t row = group + i;
+      for (int64_t j = std::max(group, first_of(row)); j < row; ++j) sums[i].Subtract(triangle(row, j), x[j]);
+      sums[i].Divide(triangle(row, row));
+      x[row] = sums[i];
+    }
+  });
+}
+template <typename Row, typename S>
+void SolveUpper(const RowsOf<S>& triangle, int64_t bands, Row* x) {
   const int64_t n = triangle.rows();
-  for (int64_t k = 0; k < n; ++k) {
-    const int64_t row = lower ? k : n - 1 - k;
-    const int64_t first = lower ? std::max<int64_t>(0, row - bands + 1) : row + 1, last = lower ? row : std::min(n, row + bands);
-    for (int64_t j = first; j < last; ++j) side.row(row) -= triangle(row, j) * side.row(j);
-    side.row(row) /= triangle(row, row);
+  for (int64_t row = n - 1; row >= 0; --row) {
+    Row sum = x[row];
+    for (int64_t j = row + 1; j < std::min(n, row + bands); ++j) sum.Subtract(triangle(row, j), x[j]);
+    sum.Divide(triangle(row, row));
+    x[row] = sum;
+  }
+}
+
+template <typename S>
+struct Triangle {
+  RowsOf<S> rows;
+  bool lower;
+  int64_t bands;
+};
+
+// Of `side`, rows of `step` elements, the first `columns`, which a StripRow holds.
+template <int kLanes, typename S, typename T>
+void SolveStrip(const Triangle<S>& triangle, const T* side, int64_t step, int64_t columns, T* out) {
+  using Row = StripRow<S, kLanes>;
+  const int64_t n = triangle.rows.rows();
+  std::vector<Row> x(n);
+  for (int64_t row = 0; row < n; ++row) Convert(side + row * step, columns, x[row].data());
+  triangle.lower ? SolveLower(triangle.rows, triangle.bands, x.data()) : SolveUpper(triangle.rows, triangle.bands, x.data());
+  for (int64_t row = 0; row < n; ++row) Convert(x[row].data(), columns, out + row * step);
+}
+
+// By squares that caches hold.
+template <typename S>
+RowsOf<S> Adjoint(const RowsOf<S>& matrix) {
+  constexpr int64_t kSquare = 8;
+  const int64_t n = matrix.rows();
+  RowsOf<S> adjoint(n, n);
+  for (int64_t i = 0; i < n; i += kSquare) {
+    for (int64_t j = 0; j < n; j += kSquare) {
+      const int64_t rows = std::min(kSquare, n - i), columns = std::min(kSquare, n - j);
+      adjoint.block(j, i, columns, rows) = matrix.block(i, j, rows, columns).adjoint();
+    }
+  }
+  return adjoint;
+}
+
+template <typename S>
+constexpr int64_t kStripColumns = StripRow<S, 4>::kColumns;
+
+// Strips [begin, end) of a side of `columns`.
+template <typename S, typename T>
+void SolveStrips(const Triangle<S>& triangle, const T* side, int64_t columns, int64_t begin, int64_t end, T* out) {
+  for (int64_t strip = begin; strip < end; ++strip) {
+    const int64_t first = strip * kStripColumns<S>, count = std::min(kStripColumns<S>, columns - first);
+    if (count <= kStripColumns<S> / 4) {
+      SolveStrip<1>(triangle, side + first, columns, count, out + first);
+    } else if (count <= kStripColumns<S> / 2) {
+      SolveStrip<2>(triangle, side + first, columns, count, out + first);
+    } else {
+      SolveStrip<4>(triangle, side + first, columns, count, out + first);
+    }
   }
 }
 
 // Rows of a triangle that has only some diagonals beside the main one, which is the first of them from above where the triangle
 // is the lower one, the last where it is the upper one.
 template <typename S>
-MatrixOf<S> TriangleOfBands(const MatrixOf<S>& bands, bool lower) {
+RowsOf<S> TriangleOfBands(const RowsOf<S>& bands, bool lower) {
   const int64_t n = bands.cols(), count = bands.rows();
-  MatrixOf<S> triangle = MatrixOf<S>::Zero(n, n);
+  RowsOf<S> triangle = RowsOf<S>::Zero(n, n);
   for (int64_t band = 0; band < count; ++band) {
     const int64_t below = lower ? band : band - (count - 1);
     for (int64_t row = std::max<int64_t>(below, 0); row < n && row - below < n; ++row) {
@@ -244,25 +349,70 @@ MatrixOf<S> TriangleOfBands(const MatrixOf<S>& bands, bool lower) {
 }
 
 // MatrixTriangularSolve, or BandedTriangularSolve whose matrices are given by their diagonals.
+template <bool kBanded, typename S>
+class TriangularSolve {
+ public:
+  explicit TriangularSolve(const OpInstance& node)
+      : lower_(node.attrs.GetOr<bool>("lower", true)),
+        adjoint_(node.attrs.GetOr<bool>("adjoint", false)),
+        matrices_(node.inputs[0].shape),
+        sides_(node.inputs[1].shape),
+        result_(node.outputs[0].shape) {}
+
+  absl::Status operator()(const KernelContext& context) const {
+    const MatrixBatch batch(result_);
+    if (batch.elements() == 0) return absl::OkStatus();
+    if (kBanded) {
+      MR_RETURN_IF_ERROR(CheckDiagonals(context));
+    }
+    // Of one matrix in memory at a time the columns are shared out, of many small ones the matrices.
+    const int64_t strips = (batch.columns + kStripColumns<S> - 1) / kStripColumns<S>;
+    const int64_t work = batch.rows * batch.rows * batch.columns;
+    if (strips > 1 && work >= 2 * kGrain) {
+      for (int64_t i = 0; i < batch.count; ++i) Solve(context, i, strips, std::max<int64_t>(kGrain * strips / work, 1));
+    } else {
+      ParallelRange(context, batch.count, std::max<int64_t>(kGrain / work, 1), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) Solve(context, i, strips, strips);
+      });
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static constexpr int64_t kGrain = 8 * kElementGrain;  // products
+
+  absl::Status CheckDiagonals(const KernelContext& context) const {
+    const MatrixBatch given(matrices_);
+    for (int64_t i = 0; i < given.count; ++i) {
+      const RowsOf<S> bands = LoadRows<S>(context, 0, i, given.rows, given.columns);
+      if (given.rows == 0 || bands.row(lower_ ? 0 : given.rows - 1).cwiseAbs().minCoeff() == 0) return NotInvertible();
+    }
+    return absl::OkStatus();
+  }
+
+  void Solve(const KernelContext& context, int64_t i, int64_t strips, int64_t grain) const {
+    const MatrixBatch batch(result_), given(matrices_);
+    Triangle<S> triangle = {LoadRows<S>(context, 0, BroadcastIndex(matrices_, result_, i), given.rows, given.columns), lower_ != adjoint_, given.rows};
+    if (kBanded) triangle.rows = TriangleOfBands<S>(triangle.rows, lower_);
+    if (adjoint_) triangle.rows = Adjoint(triangle.rows);
+    const auto solve = [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      const T* side = context.input<T>(1) + BroadcastIndex(sides_, result_, i) * batch.elements();
+      ParallelRange(context, strips, grain, [&](int64_t begin, int64_t end) {
+        SolveStrips(triangle, side, batch.columns, begin, end, context.output<T>(0) + i * batch.elements());
+      });
+    };
+    context.input_type(1).dtype == InMemory<S>::kDoubled ? solve(TypeTag<S>()) : solve(TypeTag<typename InMemory<S>::Single>());
+  }
+
+  bool lower_, adjoint_;
+  Shape matrices_, sides_, result_;
+};
+
 template <bool kBanded>
 absl::StatusOr<std::unique_ptr<Kernel>> MakeTriangularSolve(const OpInstance& node) {
-  const bool lower = node.attrs.GetOr<bool>("lower", true), adjoint = node.attrs.GetOr<bool>("adjoint", false);
   return DispatchMatrix(node, node.inputs[0].dtype, [&](auto scalar) -> std::unique_ptr<Kernel> {
-    using S = decltype(scalar);
-    return MakeKernel([=, matrices = node.inputs[0].shape, sides = node.inputs[1].shape, result = node.outputs[0].shape](
-                          const KernelContext& context) -> absl::Status {
-      const MatrixBatch batch(result), given(matrices);
-      for (int64_t i = 0; batch.elements() > 0 && i < batch.count; ++i) {
-        MatrixOf<S> triangle = LoadMatrix<S>(context, 0, BroadcastIndex(matrices, result, i), given.rows, given.columns);
-        if (kBanded) triangle = TriangleOfBands<S>(triangle, lower);
-        if (kBanded && triangle.diagonal().cwiseAbs().minCoeff() == 0) return NotInvertible();
-        if (adjoint) triangle.adjointInPlace();
-        MatrixOf<S> side = LoadMatrix<S>(context, 1, BroadcastIndex(sides, result, i), batch.rows, batch.columns);
-        SolveTriangle<S>(triangle, lower != adjoint, given.rows, side);
-        StoreMatrix<S>(context, 0, i, side);
-      }
-      return absl::OkStatus();
-    });
+    return MakeKernel(TriangularSolve<kBanded, decltype(scalar)>(node));
   });
 }
 

@@ -1,6 +1,4 @@
 // Local response normalisation across channels and its gradient.
-#include <cmath>
-
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/register.h"
 #include "cpu/kernels/row_math.h"

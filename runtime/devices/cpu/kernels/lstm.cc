@@ -1,6 +1,5 @@
 // LSTMBlockCell, BlockLSTM(V2) and their gradients: a step's four gates are one product of [x, h] with the weights.
 #include <cmath>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "cpu/kernels/common.h"

@@ -1,6 +1,4 @@
 // MaxPoolWithArgmax and the gradient that goes where the maxima were.
-#include <limits>
-
 #include "absl/strings/str_cat.h"
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/families.h"
@@ -15,17 +13,14 @@ namespace {
 // The first maximum of each window; its place is counted within the image, or within the batch.
 template <typename T, typename Index>
 void FindMaxima(const KernelContext& context, const PoolGeometry& geometry, bool in_batch) {
-  const auto& dims = geometry.dims;
   const int64_t image_elements = geometry.input_rows() * geometry.input_row_elements();
-  ParallelOutputRows(context, geometry, [&](int64_t row) {
-    const int64_t image = row / geometry.output_rows(), in_image = row % geometry.output_rows();
+  ParallelOutputRows(context, geometry, [&](int64_t row, int64_t image, TapRange t0, TapRange t1) {
     const T* from = context.input<T>(0) + image * image_elements;
-    const TapRange t0 = Taps(dims[0], in_image / dims[1].output), t1 = Taps(dims[1], in_image % dims[1].output);
     T* best = context.output<T>(0) + row * geometry.output_row_elements();
     Index* place = context.output<Index>(1) + row * geometry.output_row_elements();
-    for (int64_t j = 0; j < dims[2].output; ++j, best += geometry.channels, place += geometry.channels) {
+    for (int64_t j = 0; j < geometry.dims[2].output; ++j, best += geometry.channels, place += geometry.channels) {
       bool first = true;
-      ForEachTap(geometry, t0, t1, Taps(dims[2], j), [&](int64_t, int64_t tap) {
+      ForEachTap(geometry, t0, t1, Taps(geometry.dims[2], j), [&](int64_t, int64_t tap) {
         for (int64_t c = 0; c < geometry.channels; ++c) {
           if (!first && !(best[c] < from[tap + c])) continue;
           best[c] = from[tap + c];

@@ -1,5 +1,7 @@
 // Gradients of max pooling. In two dimensions the gradient of a window goes to its first maximum in memory order, in
 // three to every element less than 1e-5 below the maximum: TensorFlow's rules.
+#include <limits>
+
 #include "absl/container/inlined_vector.h"
 #include "cpu/kernels/lanes.h"
 #include "cpu/kernels/pool.h"
@@ -103,6 +105,121 @@ absl::Status RunFirstMaximumGrad(const KernelContext& context, const PoolGeometr
   return absl::OkStatus();
 }
 
+// Wide windows share most of their taps: the maxima of every input row's part of a window are found once, for a vector of
+// channels of an image at a time, and windows take them from the rows that they cover.
+template <typename T>
+struct RowMaximum {
+  typename Lanes<T>::Vector best;
+  typename Lanes<T>::Index at;  // pixel of the image
+};
+
+bool WindowsAreWide(const PoolGeometry& geometry) {
+  constexpr int64_t kWide = 36;
+  const auto& [depth, rows, columns] = geometry.dims;
+  const int64_t taps = rows.window * columns.window;
+  return depth.input == 1 && depth.output == 1 && depth.window == 1 && geometry.channels > 0 && taps >= kWide &&
+         taps > std::min(rows.stride, rows.window) * columns.window + rows.window &&
+         rows.input * columns.input <= std::numeric_limits<int32_t>::max();
+}
+
+template <typename T>
+class WideWindowGrad final : public Kernel {
+ public:
+  explicit WideWindowGrad(const PoolGeometry& geometry)
+      : geometry_(geometry), rows_(geometry.dims[1]), columns_(geometry.dims[2]), blocks_((geometry.channels + L::kCount - 1) / L::kCount) {
+    constexpr int64_t kScratch = int64_t{4} << 20;
+    const int64_t most = std::clamp<int64_t>(kScratch / std::max<int64_t>(ring_bytes(), 1), 1, kMaxShards);
+    shards_ = NumShards(geometry.batch * blocks_, 1, most);
+  }
+
+  int64_t scratch_bytes() const override { return shards_ * ring_bytes(); }
+
+  absl::Status Run(const KernelContext& context) const override {
+    const int64_t image_elements = rows_.input * columns_.input * geometry_.channels;
+    const int64_t image_windows = geometry_.output_rows() * geometry_.output_row_elements();
+    const int64_t units = geometry_.batch * blocks_;
+    context.parallel->For(shards_, [&](int64_t shard) {
+      auto* ring = reinterpret_cast<RowMaximum<T>*>(static_cast<std::byte*>(context.scratch) + shard * ring_bytes());
+      for (int64_t unit = units * shard / shards_; unit < units * (shard + 1) / shards_; ++unit) {
+        const int64_t image = unit / blocks_, channel = unit % blocks_ * L::kCount;
+        RunImage(context.input<T>(0) + image * image_elements + channel, context.input<T>(2) + image * image_windows + channel,
+                 static_cast<int>(std::min<int64_t>(L::kCount, geometry_.channels - channel)), ring,
+                 context.output<T>(0) + image * image_elements + channel);
+      }
+    });
+    return absl::OkStatus();
+  }
+
+ private:
+  using L = Lanes<T>;
+  using Integer = typename L::Integer;
+
+  // As many rows as a window has, a maximum per output column in each.
+  int64_t ring_bytes() const { return rows_.window * columns_.output * static_cast<int64_t>(sizeof(RowMaximum<T>)); }
+  RowMaximum<T>* RowIn(RowMaximum<T>* ring, int64_t row) const { return ring + row % rows_.window * columns_.output; }
+
+  void RunImage(const T* image, const T* gradients, int count, RowMaximum<T>* ring, T* to) const {
+    const int64_t channels = geometry_.channels;
+    for (int64_t pixel = 0; pixel < rows_.input * columns_.input; ++pixel) std::fill_n(to + pixel * channels, count, T(0));
+    int64_t next = 0;  // row that is not in the ring yet
+    for (int64_t j1 = 0; j1 < rows_.output; ++j1) {
+      const TapRange t1 = Taps(rows_, j1);
+      for (next = std::max(next, t1.begin); next < t1.end; ++next) FindMaxima(image, next, count, RowIn(ring, next));
+      for (int64_t j2 = 0; j2 < columns_.output; ++j2, gradients += channels) {
+        const TapRange t2 = Taps(columns_, j2);
+        if (t1.begin >= t1.end || t2.begin >= t2.end) continue;
+        typename L::Index at;
+        FindFirst(image, t1, t2.begin, j2, count, ring, at);
+        for (int i = 0; i < count; ++i) {
+          T& into = to[at[i] * channels + i];
+          into = static_cast<T>(static_cast<typename L::Value>(into) + static_cast<typename L::Value>(gradients[i]));
+        }
+      }
+    }
+  }
+
+  // Of the columns of every window. Where none is larger than the least of values it is the first.
+  void FindMaxima(const T* image, int64_t row, int count, RowMaximum<T>* maxima) const {
+    using Limits = std::numeric_limits<typename L::Value>;
+    constexpr auto kLeast = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+    for (int64_t j2 = 0; j2 < columns_.output; ++j2) {
+      const TapRange t2 = Taps(columns_, j2);
+      auto pixel = static_cast<Integer>(row * columns_.input + t2.begin);
+      typename L::Vector best = kLeast - typename L::Vector{}, value;
+      typename L::Index at = pixel - typename L::Index{};
+      for (int64_t tap = t2.begin; tap < t2.end; ++tap, ++pixel) {
+        L::Load(image + pixel * geometry_.channels, count, value);
+        const auto larger = best < value;
+        best = larger ? value : best;
+        at = larger ? pixel - typename L::Index{} : at;
+      }
+      maxima[j2] = {best, at};
+    }
+  }
+
+  void FindFirst(const T* image, TapRange t1, int64_t column, int64_t j2, int count, RowMaximum<T>* ring, typename L::Index& at) const {
+    const RowMaximum<T>& first = RowIn(ring, t1.begin)[j2];
+    typename L::Vector best = first.best;
+    at = first.at;
+    for (int64_t row = t1.begin + 1; row < t1.end; ++row) {
+      const RowMaximum<T>& other = RowIn(ring, row)[j2];
+      const auto larger = best < other.best;
+      best = larger ? other.best : best;
+      at = larger ? other.at : at;
+    }
+    // A NaN at the first tap stays.
+    const auto pixel = static_cast<Integer>(t1.begin * columns_.input + column);
+    typename L::Vector value;
+    L::Load(image + pixel * geometry_.channels, count, value);
+    at = value == value ? at : pixel - typename L::Index{};
+  }
+
+  const PoolGeometry geometry_;
+  const WindowDim rows_, columns_;
+  const int64_t blocks_;  // vectors of channels
+  int64_t shards_ = 1;
+};
+
 // MaxPool3DGrad(orig_input, orig_output, grad).
 template <typename T>
 absl::Status RunEveryMaximumGrad(const KernelContext& context, const PoolGeometry& geometry) {
@@ -135,15 +252,13 @@ absl::Status RunEveryMaximumGrad(const KernelContext& context, const PoolGeometr
 template <typename T>
 absl::Status RunGradGrad(const KernelContext& context, const PoolGeometry& geometry) {
   using L = Lanes<T>;
-  const auto& dims = geometry.dims;
   const int64_t image_elements = geometry.input_rows() * geometry.input_row_elements();
-  ParallelOutputRows(context, geometry, [&](int64_t output_row) {
-    const int64_t image = output_row / geometry.output_rows(), in_image = output_row % geometry.output_rows();
+  ParallelOutputRows(context, geometry, [&](int64_t row, int64_t image, TapRange t0, TapRange t1) {
     const T *input = context.input<T>(0) + image * image_elements, *ddx = context.input<T>(2) + image * image_elements;
-    T* to = context.output<T>(0) + output_row * geometry.output_row_elements();
-    Window window{Taps(dims[0], in_image / dims[1].output), Taps(dims[1], in_image % dims[1].output), {}};
-    for (int64_t j = 0; j < dims[2].output; ++j, to += geometry.channels) {
-      window.t2 = Taps(dims[2], j);
+    T* to = context.output<T>(0) + row * geometry.output_row_elements();
+    Window window{t0, t1, {}};
+    for (int64_t j = 0; j < geometry.dims[2].output; ++j, to += geometry.channels) {
+      window.t2 = Taps(geometry.dims[2], j);
       for (int64_t channel = 0; channel < geometry.channels; channel += L::kCount) {
         const int count = static_cast<int>(std::min<int64_t>(L::kCount, geometry.channels - channel));
         typename L::Index at;
@@ -169,6 +284,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeGrad(const OpInstance& node) {
   MR_ASSIGN_OR_RETURN(const PoolGeometry geometry, PoolGeometryOf(node, node.inputs[0].shape, window_inputs ? 3 : -1));
   const auto make = [&](auto tag) -> std::unique_ptr<Kernel> {
     using T = typename decltype(tag)::type;
+    if constexpr (kRule == Rule::kFirstMaximum) {
+      if (WindowsAreWide(geometry)) return std::make_unique<WideWindowGrad<T>>(geometry);
+    }
     return MakeKernel([geometry](const KernelContext& context) {
       if constexpr (kRule == Rule::kFirstMaximum) return RunFirstMaximumGrad<T>(context, geometry);
       if constexpr (kRule == Rule::kEveryMaximum) return RunEveryMaximumGrad<T>(context, geometry);

@@ -2,7 +2,6 @@
 #include "cpu/kernels/optimizer.h"
 
 #include <complex>
-#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "cpu/kernels/complex.h"

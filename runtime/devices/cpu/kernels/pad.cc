@@ -1,9 +1,9 @@
 // Pad, PadV2, MirrorPad and its gradient.
 #include <cstring>
+#include <vector>
 
 #include "cpu/kernels/complex.h"
 #include "cpu/kernels/register.h"
-#include "cpu/kernels/strided_copy.h"
 #include "cpu/kernels/values.h"
 
 namespace millrace::cpu {
@@ -145,19 +145,53 @@ KernelOr MakeMirrorPad(const OpInstance& instance) {
   });
 }
 
-// Every padded element is added to the one that it shows, in row-major order of the padded side.
-template <typename T>
-void MirrorGrad(const Mirror& mirror, const T* in, T* out, int64_t elements) {
-  const int rank = static_cast<int>(mirror.dims.size());
-  for (int64_t e = 0; e < elements; ++e) {
-    int64_t rest = e, to = 0, scale = 1;
-    for (int i = rank - 1; i >= 0; --i) {
-      to += mirror.Source(i, rest % mirror.dims[i].out) * scale;
-      rest /= mirror.dims[i].out;
-      scale *= mirror.dims[i].in;
-    }
-    out[to] = static_cast<T>(out[to] + in[e]);
+// The padded side of a gradient against the inner one.
+struct MirrorGrad {
+  struct Dim {
+    int64_t in, before, out;
+    std::vector<int64_t> sources;  // by padded index
+    int64_t in_stride, out_stride;
+  };
+  std::vector<Dim> dims;  // two at least
+  int64_t block = 1;      // elements of the dimensions without padding that come last
+};
+
+MirrorGrad MakeMirrorGrad(Mirror mirror) {
+  MirrorGrad grad;
+  PadDims& dims = mirror.dims;
+  for (; !dims.empty() && dims.back().in == dims.back().out; dims.pop_back()) grad.block *= dims.back().in;
+  while (dims.size() > 2 && dims[0].out == 1) dims.erase(dims.begin());
+  while (dims.size() < 2) dims.insert(dims.begin(), PadDim{1, 0, 1});
+  int64_t in_stride = grad.block, out_stride = grad.block;
+  for (int d = static_cast<int>(dims.size()) - 1; d >= 0; --d) {
+    const PadDim& dim = dims[d];
+    std::vector<int64_t> sources(dim.out);
+    for (int64_t i = 0; i < dim.out; ++i) sources[i] = mirror.Source(d, i);
+    grad.dims.insert(grad.dims.begin(), {dim.in, dim.before, dim.out, std::move(sources), in_stride, out_stride});
+    in_stride *= dim.in;
+    out_stride *= dim.out;
   }
+  return grad;
+}
+
+template <typename T>
+void AddTo(const T* from, int64_t n, T* to) {
+  for (int64_t i = 0; i < n; ++i) to[i] = static_cast<T>(to[i] + from[i]);
+}
+
+// Adds what dimension d and those after it hold of the padded side: every padded element to the one that it shows, in row-major
+// order of the padded side.
+template <typename T>
+void AddMirrored(const MirrorGrad& grad, size_t d, const T* padded, T* inner) {
+  const MirrorGrad::Dim& dim = grad.dims[d];
+  if (d + 1 < grad.dims.size()) {
+    for (int64_t i = 0; i < dim.out; ++i) AddMirrored(grad, d + 1, padded + i * dim.out_stride, inner + dim.sources[i] * dim.in_stride);
+    return;
+  }
+  const auto add = [&](int64_t i, int64_t n) { AddTo(padded + i * grad.block, n * grad.block, inner + dim.sources[i] * grad.block); };
+  for (int64_t i = 0; i < dim.before; ++i) add(i, 1);
+  if (dim.in > 0) add(dim.before, dim.in);
+  for (int64_t i = dim.before + dim.in; i < dim.out; ++i) add(i, 1);
 }
 
 KernelOr MakeMirrorPadGrad(const OpInstance& instance) {
@@ -166,14 +200,22 @@ KernelOr MakeMirrorPadGrad(const OpInstance& instance) {
     using T = typename decltype(tag)::type;
     return MakePlannedKernel(
         instance, {1},
-        [offset](const ValueReader& reader) -> absl::StatusOr<Mirror> {
+        [offset](const ValueReader& reader) -> absl::StatusOr<MirrorGrad> {
           MR_ASSIGN_OR_RETURN(PadDims dims, ReadPaddings(reader, false));
           for (PadDim& dim : dims) std::swap(dim.in, dim.out);
-          return Mirror{std::move(dims), offset};
+          return MakeMirrorGrad({std::move(dims), offset});
         },
-        [](const Mirror& mirror, const KernelContext& context) {
-          FillZero(context, context.outputs[0], context.output_type(0).size_bytes());
-          MirrorGrad(mirror, context.input<T>(0), context.output<T>(0), context.input_type(0).shape.num_elements());
+        [](const MirrorGrad& grad, const KernelContext& context) {
+          T* out = context.output<T>(0);
+          const MirrorGrad::Dim& rows = grad.dims[0];
+          const int64_t grain = std::max<int64_t>(kElementGrain / std::max<int64_t>(rows.in_stride, 1), 1);
+          ParallelRange(context, rows.in, grain, [&](int64_t begin, int64_t end) {
+            std::fill(out + begin * rows.in_stride, out + end * rows.in_stride, T(0));
+            for (int64_t i = 0; i < rows.out; ++i) {
+              const int64_t row = rows.sources[i];
+              if (row >= begin && row < end) AddMirrored(grad, 1, context.input<T>(0) + i * rows.out_stride, out + row * rows.in_stride);
+            }
+          });
           return absl::OkStatus();
         });
   });

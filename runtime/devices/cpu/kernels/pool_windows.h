@@ -31,13 +31,17 @@ void ForEachTap(const PoolGeometry& geometry, TapRange t0, TapRange t1, TapRange
   }
 }
 
-// Calls fn(window_row) for ranges of output rows (d0, d1 of every image), side by side.
+// Calls fn(row, image, t0, t1) for output rows (d0, d1 of every image), side by side: its number among those of all images, and what its
+// windows cover in the first two dimensions.
 template <typename Fn>
 void ParallelOutputRows(const KernelContext& context, const PoolGeometry& geometry, Fn&& fn) {
   const int64_t rows = geometry.batch * geometry.output_rows();
   const int64_t work = std::max<int64_t>(geometry.output_row_elements() * geometry.window_elements(), 1);
   ParallelRange(context, rows, std::max<int64_t>(kElementGrain / work, 1), [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) fn(row);
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t image = row / geometry.output_rows(), in_image = row % geometry.output_rows();
+      fn(row, image, Taps(geometry.dims[0], in_image / geometry.dims[1].output), Taps(geometry.dims[1], in_image % geometry.dims[1].output));
+    }
   });
 }
 

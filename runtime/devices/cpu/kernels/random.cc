@@ -1,6 +1,5 @@
 // Stateful random ops: numbers of the usual distributions, shuffles, draws of classes.
 #include <cstring>
-#include <limits>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"

@@ -2,7 +2,6 @@
 
 #include <array>
 
-#include "absl/strings/str_cat.h"
 #include "cpu/kernels/common.h"
 
 namespace millrace::cpu {

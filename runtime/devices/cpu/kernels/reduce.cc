@@ -80,6 +80,9 @@ class ReduceKernel final : public Kernel {
       segments_ = std::clamp<int64_t>(NumShards(elements, kElementGrain) / items, 1, layout_.count() / 64 + 1);
     }
     shards_ = NumShards(elements, kElementGrain);
+    // Kept indices that follow one another in memory, each with one short row.
+    const bool adjacent = layout_.columns == 1 && layout_.reduced.empty() && layout_.num_kept > 1;
+    has_short_rows_ = adjacent && segments_ == 1 && layout_.rows <= kMaxShortRow;
   }
 
   // Segments leave partial accumulators, `columns` of them per kept index and segment.
@@ -90,6 +93,11 @@ class ReduceKernel final : public Kernel {
   absl::Status Run(const KernelContext& context) const override {
     const int64_t items = layout_.num_kept * column_chunks_ * segments_;
     if (layout_.outputs() == 0) return absl::OkStatus();
+    if (has_short_rows_) {
+      ParallelRange(context, items, std::max<int64_t>(kElementGrain / std::max<int64_t>(layout_.rows, 1), 1),
+                    [&](int64_t begin, int64_t end) { RunShortRows(context, begin, end); });
+      return absl::OkStatus();
+    }
     if (shards_ == 1) {
       for (int64_t item = 0; item < items; ++item) RunItem(context, item);
     } else {
@@ -129,6 +137,27 @@ class ReduceKernel final : public Kernel {
     } else {
       Accumulator* partial = static_cast<Accumulator*>(context.scratch);
       std::copy_n(acc.data(), columns, partial + (kept * segments_ + segment) * layout_.columns + column);
+    }
+  }
+
+  // The rows of the kept indices [begin, end): at a time as many as a block has room for, in groups of Reducer::rows if it can be.
+  void RunShortRows(const KernelContext& context, int64_t begin, int64_t end) const {
+    constexpr int64_t kGroup = 16;
+    const int64_t count = layout_.rows;
+    const int64_t room = widening_.load == nullptr ? kBlockElements : kBlockElements / std::max<int64_t>(count, 1);
+    const int64_t most = room < kGroup ? room : room / kGroup * kGroup;
+    std::array<Accumulator, kBlockElements> acc;
+    Block wide;
+    for (int64_t kept = begin; kept < end; kept += most) {
+      const int64_t n = std::min(most, end - kept);
+      std::fill_n(acc.begin(), n, reducer_.identity);
+      const char* x = context.input<char>(0) + kept * count * bytes_;
+      if (widening_.load != nullptr) {
+        widening_.load(x, wide.bytes, n * count);
+        x = wide.bytes;
+      }
+      reducer_.rows(x, n, count, acc.data());
+      Finish(context, acc.data(), kept, n);
     }
   }
 
@@ -201,6 +230,7 @@ class ReduceKernel final : public Kernel {
   int64_t column_chunks_ = 1;
   int64_t group_ = 1;     // rows taken at a time when they are short
   int64_t segments_ = 1;  // of the reduced elements
+  bool has_short_rows_ = false;
   int64_t shards_ = 1;
 };
 

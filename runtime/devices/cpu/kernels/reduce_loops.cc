@@ -8,6 +8,7 @@
 
 #include "cpu/kernels/convert.h"
 #include "cpu/kernels/reduce.h"
+#include "cpu/kernels/transpose_tile.h"
 
 namespace millrace::cpu {
 namespace {
@@ -114,30 +115,107 @@ AccumulatorOf<T> MergeLanes(Vector<T> lanes) {
   return values[0];
 }
 
+// The lanes over x[0 .. n), n a multiple of kLanes and at most kRowRun.
+template <typename Op, typename T>
+Vector<T> TakeLanes(const T* x, int64_t n) {
+  constexpr int64_t kStep = 4 * kLanes<T>;
+  const Vector<T> start = Vector<T>{} + Op::template Start<T>();
+  Vector<T> a = start, b = start, c = start, d = start;
+  int64_t i = 0;
+  for (; i + kStep <= n; i += kStep) {
+    a = Op::Take(a, Load(x + i));
+    b = Op::Take(b, Load(x + i + kLanes<T>));
+    c = Op::Take(c, Load(x + i + 2 * kLanes<T>));
+    d = Op::Take(d, Load(x + i + 3 * kLanes<T>));
+  }
+  for (; i < n; i += kLanes<T>) a = Op::Take(a, Load(x + i));
+  return Op::Merge(Op::Merge(a, b), Op::Merge(c, d));
+}
+
 template <typename Op, typename T>
 void Row(const void* data, int64_t n, Accumulator* acc) {
   using A = AccumulatorOf<T>;
-  constexpr int64_t kStep = 4 * kLanes<T>;
   const T* x = static_cast<const T*>(data);
   A total = std::bit_cast<A>(*acc);
   while (n >= kLanes<T>) {
     const int64_t run = std::min(n, kRowRun) / kLanes<T> * kLanes<T>;
-    const Vector<T> start = Vector<T>{} + Op::template Start<T>();
-    Vector<T> a = start, b = start, c = start, d = start;
-    int64_t i = 0;
-    for (; i + kStep <= run; i += kStep) {
-      a = Op::Take(a, Load(x + i));
-      b = Op::Take(b, Load(x + i + kLanes<T>));
-      c = Op::Take(c, Load(x + i + 2 * kLanes<T>));
-      d = Op::Take(d, Load(x + i + 3 * kLanes<T>));
-    }
-    for (; i < run; i += kLanes<T>) a = Op::Take(a, Load(x + i));
-    total = Op::Merge(total, MergeLanes<Op, T>(Op::Merge(Op::Merge(a, b), Op::Merge(c, d))));
+    total = Op::Merge(total, MergeLanes<Op, T>(TakeLanes<Op>(x, run)));
     x += run;
     n -= run;
   }
   for (int64_t i = 0; i < n; ++i) total = Op::Take(total, static_cast<A>(x[i]));
   *acc = std::bit_cast<Accumulator>(total);
+}
+
+// to[j][i] = from[i * step + j] for i below kLanes and j below `columns`, at most kLanes; kLanes elements of each row are read.
+template <typename T>
+void TransposeLanes(const T* from, int64_t step, int64_t columns, T (*to)[kLanes<T>]) {
+  constexpr int64_t kTile = TransposeTile<T>::kLanes;
+  for (int64_t j = 0; j < columns; j += kTile) {
+    for (int64_t i = 0; i < kLanes<T>; i += kTile) TransposeTile<T>::Run(from + i * step + j, step, kTile, &to[j][i], kLanes<T>);
+  }
+}
+
+// Row of kLanes short rows at once, each in a lane of its own, with Row's steps in their order.
+template <typename Op, typename T>
+void RowsOfLanes(const T* x, int64_t count, Accumulator* acc) {
+  using A = AccumulatorOf<T>;
+  constexpr int64_t kParts = kLanes<T> / kLanes<A>;
+  using Part [[gnu::vector_size(64 / kParts)]] = T;
+  struct Totals {
+    Vector<A> parts[kParts];
+  };
+  const auto widen = [](const T* values) {
+    Totals wide;
+    for (int64_t p = 0; p < kParts; ++p) {
+      Part part;
+      std::memcpy(&part, values + p * kLanes<A>, sizeof(part));
+      wide.parts[p] = __builtin_convertvector(part, Vector<A>);
+    }
+    return wide;
+  };
+  const auto merge = [](Totals& a, const Totals& b) {
+    for (int64_t p = 0; p < kParts; ++p) a.parts[p] = Op::Merge(a.parts[p], b.parts[p]);
+  };
+  alignas(64) T columns[kLanes<T>][kLanes<T>];
+  Totals total;
+  std::memcpy(&total, acc, sizeof(total));
+  const int64_t whole = count / kLanes<T> * kLanes<T>;
+  if (whole > 0) {
+    alignas(64) T lanes[kLanes<T>][kLanes<T>];
+    for (int64_t r = 0; r < kLanes<T>; ++r) Store<T>(TakeLanes<Op>(x + r * count, whole), lanes[r]);
+    TransposeLanes<T>(lanes[0], kLanes<T>, kLanes<T>, columns);
+    Totals values[kLanes<T>];
+    for (int64_t k = 0; k < kLanes<T>; ++k) values[k] = widen(columns[k]);
+    for (int64_t half = kLanes<T> / 2; half > 0; half /= 2) {
+      for (int64_t k = 0; k < half; ++k) merge(values[k], values[k + half]);
+    }
+    merge(total, values[0]);
+  }
+  TransposeLanes<T>(x + whole, count, count - whole, columns);
+  for (int64_t i = 0; i < count - whole; ++i) {
+    const Totals taken = widen(columns[i]);
+    for (int64_t p = 0; p < kParts; ++p) total.parts[p] = Op::Take(total.parts[p], taken.parts[p]);
+  }
+  std::memcpy(acc, &total, sizeof(total));
+}
+
+template <typename Op, typename T>
+void Rows(const void* data, int64_t rows, int64_t count, Accumulator* acc) {
+  static_assert(kMaxShortRow < kRowRun);
+  const T* x = static_cast<const T*>(data);
+  int64_t r = 0;
+  // Their last row is read past its end, which has to be inside the data still.
+  for (; (r + kLanes<T>)*count + kLanes<T> <= rows * count; r += kLanes<T>) RowsOfLanes<Op, T>(x + r * count, count, acc + r);
+  for (; r < rows; r += kLanes<T>) {
+    T padded[kLanes<T> * (kMaxShortRow + 1)];
+    Accumulator last[kLanes<T>] = {};
+    const int64_t n = std::min(kLanes<T>, rows - r);
+    std::fill(std::copy_n(x + r * count, n * count, padded), padded + kLanes<T> * (count + 1), T{0});
+    std::copy_n(acc + r, n, last);
+    RowsOfLanes<Op, T>(padded, count, last);
+    std::copy_n(last, n, acc + r);
+  }
 }
 
 // partial[c] by rows x, x + stride, ... for c in [0, columns), columns in whole vectors.
@@ -228,7 +306,7 @@ void FinishAll(const Accumulator* acc, int64_t n, int64_t count, void* out) {
 template <typename Op, typename Finish, typename T, typename Result = T>
 Reducer Make() {
   using A = AccumulatorOf<T>;
-  return {&Row<Op, T>, &Columns<Op, T>, &MergeAll<Op, A>, &FinishAll<Finish, Result>,
+  return {&Row<Op, T>, &Rows<Op, T>, &Columns<Op, T>, &MergeAll<Op, A>, &FinishAll<Finish, Result>,
           std::bit_cast<Accumulator>(Op::template Start<A>())};
 }
 

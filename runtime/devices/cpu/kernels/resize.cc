@@ -7,7 +7,6 @@
 #include "cpu/kernels/register.h"
 #include "cpu/kernels/resize_axis.h"
 #include "cpu/kernels/row_math.h"
-#include "millrace/status.h"
 
 namespace millrace::cpu {
 namespace {
@@ -64,7 +63,31 @@ void CombineRows(const ResizePlan& plan, const T* image, int64_t y, float* combi
   Combine(plan.rows, y, image, plan.input_row(), plan.input_row(), combined);
 }
 
+// Combine of kChannels at each position, known when compiling so that they stay in registers.
+template <int kChannels>
+void CombineFew(const ResizeAxis& axis, const float* row, float* __restrict__ output) {
+  const int64_t* index = axis.index.data();
+  const float* weight = axis.weight.data();
+  for (int64_t x = 0; x < axis.output; ++x, output += kChannels, index += axis.taps, weight += axis.taps) {
+    float sums[kChannels] = {};
+    bool has_any = false;
+    for (int k = 0; k < axis.taps; ++k) {
+      if (weight[k] == 0.0f) continue;
+      const float* from = row + index[k] * kChannels;
+      for (int c = 0; c < kChannels; ++c) sums[c] = has_any ? sums[c] + weight[k] * from[c] : weight[k] * from[c];
+      has_any = true;
+    }
+    for (int c = 0; c < kChannels; ++c) output[c] = sums[c];
+  }
+}
+
 void CombineColumns(const ResizePlan& plan, const float* row, float* output) {
+  switch (plan.channels) {
+    case 1: return CombineFew<1>(plan.columns, row, output);
+    case 2: return CombineFew<2>(plan.columns, row, output);
+    case 3: return CombineFew<3>(plan.columns, row, output);
+    case 4: return CombineFew<4>(plan.columns, row, output);
+  }
   for (int64_t x = 0; x < plan.columns.output; ++x) {
     Combine(plan.columns, x, row, plan.channels, plan.channels, output + x * plan.channels);
   }

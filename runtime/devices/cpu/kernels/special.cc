@@ -49,22 +49,38 @@ MILLRACE_UNARY(Erf, std::erf);
 MILLRACE_UNARY(Erfc, std::erfc);
 MILLRACE_UNARY(Lgamma, numext::lgamma);
 MILLRACE_UNARY(Digamma, numext::digamma);
-MILLRACE_UNARY(BesselI0, numext::bessel_i0);
-MILLRACE_UNARY(BesselI1, numext::bessel_i1);
-MILLRACE_UNARY(BesselI0e, numext::bessel_i0e);
-MILLRACE_UNARY(BesselI1e, numext::bessel_i1e);
+
+// Functions whose packets Eigen has.
+#define MILLRACE_PACKET_UNARY(Name, function) \
+  struct Name {                               \
+    template <typename P>                     \
+    static P Apply(const P& x) {              \
+      return Eigen::internal::function(x);    \
+    }                                         \
+  }
+MILLRACE_PACKET_UNARY(BesselI0, pbessel_i0);
+MILLRACE_PACKET_UNARY(BesselI1, pbessel_i1);
+MILLRACE_PACKET_UNARY(BesselI0e, pbessel_i0e);
+MILLRACE_PACKET_UNARY(BesselI1e, pbessel_i1e);
+#undef MILLRACE_PACKET_UNARY
 
 // NaN of what is no probability.
 struct Ndtri {
-  template <typename T>
-  static T Apply(T x) {
-    return x >= T{0} && x <= T{1} ? numext::ndtri(x) : std::numeric_limits<T>::quiet_NaN();
+  template <typename P>
+  static P Apply(const P& x) {
+    namespace ei = Eigen::internal;
+    using T = typename ei::unpacket_traits<P>::type;
+    const P is_inside = ei::pand(ei::pcmp_le(ei::pzero(x), x), ei::pcmp_le(x, ei::pset1<P>(T{1})));
+    return ei::pselect(is_inside, ei::pndtri(x), ei::pset1<P>(std::numeric_limits<T>::quiet_NaN()));
   }
 };
 struct Erfinv {
-  template <typename T>
-  static T Apply(T x) {
-    return Ndtri::Apply((x + T{1}) / T{2}) * T(M_SQRT1_2);
+  template <typename P>
+  static P Apply(const P& x) {
+    namespace ei = Eigen::internal;
+    using T = typename ei::unpacket_traits<P>::type;
+    const P probability = ei::pmul(ei::padd(x, ei::pset1<P>(T{1})), ei::pset1<P>(T(0.5)));
+    return ei::pmul(Ndtri::Apply(probability), ei::pset1<P>(T(M_SQRT1_2)));
   }
 };
 // The limits at infinity, of which the series makes NaN.
@@ -100,6 +116,11 @@ MILLRACE_BINARY(Igammac, numext::igammac);
 MILLRACE_BINARY(IgammaGradA, numext::igamma_der_a);
 MILLRACE_BINARY(RandomGammaGrad, numext::gamma_sample_der_alpha);
 
+template <typename Op>
+UnaryLoops Packets() {
+  return {.on_float = &PacketLoop<Op, float>, .on_double = &PacketLoop<Op, double>};
+}
+
 }  // namespace
 
 void RegisterSpecialKernels(KernelRegistry& registry) {
@@ -108,14 +129,14 @@ void RegisterSpecialKernels(KernelRegistry& registry) {
   RegisterUnary(registry, "Erfc", {.on_float = &PacketLoop<FloatErfc, float>, .on_double = &UnaryLoopOver<Erfc, double>},
                 {.grain = kMathGrain});
   const UnaryOptions slow = {.grain = kSpecialGrain};
-  RegisterUnary(registry, "Erfinv", FloatingUnary<Erfinv>(), slow);
-  RegisterUnary(registry, "Ndtri", FloatingUnary<Ndtri>(), slow);
+  RegisterUnary(registry, "Erfinv", Packets<Erfinv>(), {.grain = kMathGrain});
+  RegisterUnary(registry, "Ndtri", Packets<Ndtri>(), {.grain = kMathGrain});
   RegisterUnary(registry, "Lgamma", FloatingUnary<Lgamma>(), slow);
   RegisterUnary(registry, "Digamma", FloatingUnary<Digamma>(), slow);
-  RegisterUnary(registry, "BesselI0", FloatingUnary<BesselI0>(), slow);
-  RegisterUnary(registry, "BesselI1", FloatingUnary<BesselI1>(), slow);
-  RegisterUnary(registry, "BesselI0e", FloatingUnary<BesselI0e>(), slow);
-  RegisterUnary(registry, "BesselI1e", FloatingUnary<BesselI1e>(), slow);
+  RegisterUnary(registry, "BesselI0", Packets<BesselI0>(), {.grain = kMathGrain});
+  RegisterUnary(registry, "BesselI1", Packets<BesselI1>(), {.grain = kMathGrain});
+  RegisterUnary(registry, "BesselI0e", Packets<BesselI0e>(), {.grain = kMathGrain});
+  RegisterUnary(registry, "BesselI1e", Packets<BesselI1e>(), {.grain = kMathGrain});
   const BinaryOptions slow_pairs = {.grain = kSpecialGrain};
   RegisterBinary(registry, "Igamma", FloatingLoops<Igamma>(), slow_pairs);
   RegisterBinary(registry, "Igammac", FloatingLoops<Igammac>(), slow_pairs);

@@ -3,7 +3,6 @@
 #include <queue>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/rare.h"
 #include "cpu/kernels/values.h"

@@ -1,7 +1,10 @@
 // TopK, LowerBound and UpperBound, ExtractImagePatches and ExtractVolumePatches.
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -34,6 +37,89 @@ void TopKRow(const T* in, int64_t size, int64_t k, bool sorts, Index* heap, T* v
   for (int64_t i = 0; i < k; ++i) values[i] = in[indices[i]];
 }
 
+template <typename T>
+using OrderKey = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+
+// Less for what is greater. Zeros are equal.
+template <typename T>
+OrderKey<T> FallingKey(T x) {
+  using Key = OrderKey<T>;
+  constexpr Key kSign = Key{1} << (8 * sizeof(Key) - 1);
+  if constexpr (std::is_unsigned_v<T>) {
+    return ~static_cast<Key>(x);
+  } else if constexpr (std::is_integral_v<T>) {
+    return ~(static_cast<Key>(x) ^ kSign);
+  } else {
+    using Value = std::conditional_t<sizeof(T) == 8, double, float>;
+    const Key bits = std::bit_cast<Key>(static_cast<Value>(x) + Value(0));
+    return bits & kSign ? bits : ~(bits | kSign);
+  }
+}
+
+template <typename Key>
+struct Ranked {
+  Key key;
+  uint32_t index;
+};
+
+// Sorts by key, digit by digit; equal keys stay in their order. `spare` has as many elements.
+template <int kBits, typename Key>
+void RadixSort(std::vector<Ranked<Key>>& elements, std::vector<Ranked<Key>>& spare) {
+  constexpr int kDigits = (8 * sizeof(Key) + kBits - 1) / kBits;
+  const auto digit_of = [](Key key, int digit) { return key >> (digit * kBits) & ((1 << kBits) - 1); };
+  std::array<std::array<uint32_t, 1 << kBits>, kDigits> starts = {};
+  for (const Ranked<Key>& element : elements) {
+    for (int digit = 0; digit < kDigits; ++digit) ++starts[digit][digit_of(element.key, digit)];
+  }
+  for (int digit = 0; digit < kDigits; ++digit) {
+    auto& start = starts[digit];
+    if (start[digit_of(elements[0].key, digit)] == elements.size()) continue;
+    uint32_t before = 0;
+    for (uint32_t& count : start) before += std::exchange(count, before);
+    for (const Ranked<Key>& element : elements) spare[start[digit_of(element.key, digit)]++] = element;
+    elements.swap(spare);
+  }
+}
+
+constexpr int64_t kRadixFrom = 128, kLongRow = 2048;
+
+// Sorts by key, equal keys by index, in which order they come.
+template <typename Key>
+void SortRanked(std::vector<Ranked<Key>>& elements, std::vector<Ranked<Key>>& spare) {
+  const int64_t size = static_cast<int64_t>(elements.size());
+  if (size >= kLongRow) return RadixSort<11>(elements, spare);
+  if (size >= kRadixFrom) return RadixSort<8>(elements, spare);
+  std::sort(elements.begin(), elements.end(),
+            [](const Ranked<Key>& a, const Ranked<Key>& b) { return a.key < b.key || (a.key == b.key && a.index < b.index); });
+}
+
+// TopKRow by sorting all of a row, for k near to its size: the same result, where no element is NaN.
+template <typename T>
+class WholeRowSorter {
+ public:
+  static bool Pays(int64_t size, int64_t k, bool sorts) {
+    return (sorts || k == size) && k > size / (size < kRadixFrom ? 4 : 8) && size <= UINT32_MAX;
+  }
+
+  explicit WholeRowSorter(int64_t size) : elements_(size), spare_(size) {}
+  // False, with nothing written, where an element is NaN.
+  template <typename Index>
+  bool Sort(const T* in, int64_t k, T* values, Index* indices) {
+    const int64_t size = static_cast<int64_t>(elements_.size());
+    if (std::any_of(in, in + size, [](const T& x) { return x != x; })) return false;
+    for (int64_t i = 0; i < size; ++i) elements_[i] = {FallingKey(in[i]), static_cast<uint32_t>(i)};
+    SortRanked(elements_, spare_);
+    for (int64_t i = 0; i < k; ++i) {
+      indices[i] = static_cast<Index>(elements_[i].index);
+      values[i] = in[elements_[i].index];
+    }
+    return true;
+  }
+
+ private:
+  std::vector<Ranked<OrderKey<T>>> elements_, spare_;
+};
+
 KernelOr MakeTopK(const OpInstance& instance) {
   const Shape &in = instance.inputs[0].shape, &out = instance.outputs[0].shape;
   const int64_t size = in.dim(in.rank() - 1), k = out.dim(out.rank() - 1);
@@ -51,9 +137,13 @@ KernelOr MakeTopK(const OpInstance& instance) {
         const int64_t rows = context.output_type(0).shape.num_elements() / k;
         ParallelRange(context, rows, std::max<int64_t>(kElementGrain / 4 / size, 1), [&](int64_t begin, int64_t end) {
           std::vector<Index> heap(k + 1);
+          const bool whole = WholeRowSorter<T>::Pays(size, k, sorts);
+          WholeRowSorter<T> sorter(whole ? size : 0);
           for (int64_t r = begin; r < end; ++r) {
-            TopKRow(context.input<T>(0) + r * size, size, k, sorts, heap.data(), context.output<T>(0) + r * k,
-                    context.output<Index>(1) + r * k);
+            const T* row = context.input<T>(0) + r * size;
+            T* values = context.output<T>(0) + r * k;
+            Index* indices = context.output<Index>(1) + r * k;
+            if (!whole || !sorter.Sort(row, k, values, indices)) TopKRow(row, size, k, sorts, heap.data(), values, indices);
           }
         });
         return absl::OkStatus();

@@ -2,7 +2,6 @@
 #include "cpu/kernels/unary.h"
 
 #include <cmath>
-#include <cstring>
 #include <type_traits>
 
 #include "cpu/kernels/elementwise.h"

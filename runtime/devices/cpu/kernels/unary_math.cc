@@ -1,8 +1,10 @@
 // Exponentials, logarithms, trigonometric and hyperbolic functions, Sigmoid, Softplus.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <type_traits>
 
+#include "cpu/kernels/arctangent.h"
 #include "cpu/kernels/elementwise.h"
 #include "cpu/kernels/vector_math.h"
 
@@ -115,6 +117,87 @@ struct Tanh {
   }
 };
 
+// Near 0, and 1 - 2 / (exp(2 |x|) + 1) further off; the fit is of Moshier's Cephes library.
+struct DoubleTanh {
+  template <typename P>
+  static P Apply(const P& x) {
+    const P one = ei::pset1<P>(1.0), two = ei::pset1<P>(2.0), a = ei::pabs(x), z = ei::pmul(a, a);
+    P above = ei::pset1<P>(-9.64399179425052238628e-1), below = ei::padd(z, ei::pset1<P>(1.12811678491632931402e2));
+    for (const double c : {-9.92877231001918586564e1, -1.61468768441708447952e3}) above = ei::padd(ei::pmul(above, z), ei::pset1<P>(c));
+    for (const double c : {2.23548839060100448583e3, 4.84406305325125486048e3}) below = ei::padd(ei::pmul(below, z), ei::pset1<P>(c));
+    const P near = ei::padd(a, ei::pmul(a, ei::pdiv(ei::pmul(z, above), below)));
+    // Past 20 it is 1.
+    const P power = ei::pexp(ei::pmul(two, ei::pmin(a, ei::pset1<P>(20.0))));
+    const P far = ei::psub(one, ei::pdiv(two, ei::padd(power, one)));
+    const P result = ei::pselect(ei::pcmp_lt(a, ei::pset1<P>(0.625)), near, far);
+    return ei::pselect(ei::pcmp_eq(x, x), ei::por(result, ei::pand(x, ei::pset1<P>(-0.0))), x);
+  }
+};
+// Half of exp(|x|) and a quarter over it. |x| = r + k ln 2 with ln 2 in two parts, and Cephes' polynomial for r.
+struct FloatCosh {
+  static float Apply(float x) {
+    const float a = std::min(90.0f, std::abs(x)), k = std::rint(a * 1.44269504f);  // past 90 it is infinite
+    const float r = (a - k * 0.693359375f) + k * 2.12194440e-4f;
+    const float power = (((((1.9875691500e-4f * r + 1.3981999507e-3f) * r + 8.3334519073e-3f) * r + 4.1665795894e-2f) * r +
+                          1.6666665459e-1f) * r + 5.0000001201e-1f) * (r * r) + r + 1.0f;
+    const float half = power * std::bit_cast<float>((static_cast<int32_t>(k) + 125) << 23) * 2.0f;
+    return x == x ? half + 0.25f / half : x;
+  }
+};
+
+// What pi / 2 is more than its T.
+template <typename T>
+constexpr T kRightAngleRest = std::is_same_v<T, float> ? -4.37113883e-8f : 6.123233995736766e-17;
+struct Atan {
+  template <typename P>
+  static P Apply(const P& x) {
+    using S = typename ei::unpacket_traits<P>::type;
+    const auto all = [](double value) { return ei::pset1<P>(static_cast<S>(value)); };
+    const P one = all(1), a = ei::pabs(x), inverse = ei::pdiv(all(-1), a);
+    const P middle = ei::pcmp_lt(all(0.41421356237309503), a), far = ei::pcmp_lt(all(2.4142135623730950), a);
+    const P slanted = ei::pselect(middle, ei::pdiv(ei::psub(a, one), ei::padd(a, one)), a);
+    const P t = ei::pselect(far, inverse, slanted);
+    const S right = static_cast<S>(M_PI_2), rest = kRightAngleRest<S>;
+    const P base = ei::pselect(far, all(right), ei::pselect(middle, all(right / 2), all(0)));
+    const P base_rest = ei::pselect(far, all(rest), ei::pselect(middle, all(rest / 2), all(0)));
+    const P angle = ei::padd(base, ei::padd(t, ei::padd(ei::pmul(t, AtanTail(ei::pmul(t, t), S())), base_rest)));
+    return ei::pselect(ei::pcmp_eq(x, x), ei::por(angle, ei::pand(x, all(-0.0))), x);
+  }
+};
+
+// asin(x) - x over x, of x^2, for 0 <= x <= 1/2; of Cephes too.
+inline float AsinTail(float z) {
+  return ((((4.2163199048e-2f * z + 2.4181311049e-2f) * z + 4.5470025998e-2f) * z + 7.4953002686e-2f) * z + 1.6666752422e-1f) * z;
+}
+inline double AsinTail(double z) {
+  const double above = ((((4.253011369004428248960e-3 * z - 6.019598008014123785661e-1) * z + 5.444622390564711410273) * z -
+                         1.626247967210700244449e1) * z + 1.956261983317594739197e1) * z - 8.198089802484824371615;
+  const double below = ((((z - 1.474091372988853791896e1) * z + 7.049610280856842141659e1) * z - 1.471791292232726029859e2) * z +
+                        1.395105614657485689735e2) * z - 4.918853881490881290097e1;
+  return z * above / below;
+}
+// asin(|x|) up to 1/2, and above that asin(sqrt((1 - |x|) / 2)), of which asin(|x|) is pi / 2 less the double.
+template <typename T>
+T AsinPart(T x) {
+  const T a = std::abs(x), far = std::sqrt(T(0.5) * (T(1) - a)), s = a > T(0.5) ? far : a;
+  return s + s * AsinTail(a > T(0.5) ? T(0.5) * (T(1) - a) : a * a);
+}
+struct Asin {
+  template <typename T>
+  static T Apply(T x) {
+    const T part = AsinPart(x);
+    return std::copysign(std::abs(x) > T(0.5) ? (T(M_PI_2) - (part + part)) + kRightAngleRest<T> : part, x);
+  }
+};
+struct Acos {
+  template <typename T>
+  static T Apply(T x) {
+    const T part = AsinPart(x), twice = part + part;
+    const T far = x < T(0) ? T(M_PI) - twice : twice;
+    return std::abs(x) > T(0.5) ? far : T(M_PI_2) - std::copysign(part, x);
+  }
+};
+
 // Functions without a packet form, element by element.
 #define MILLRACE_SCALAR_MATH(Name, function) \
   struct Name {                              \
@@ -125,11 +208,7 @@ struct Tanh {
   }
 MILLRACE_SCALAR_MATH(ScalarSin, std::sin);
 MILLRACE_SCALAR_MATH(ScalarCos, std::cos);
-MILLRACE_SCALAR_MATH(ScalarTanh, std::tanh);
 MILLRACE_SCALAR_MATH(Tan, std::tan);
-MILLRACE_SCALAR_MATH(Asin, std::asin);
-MILLRACE_SCALAR_MATH(Acos, std::acos);
-MILLRACE_SCALAR_MATH(Atan, std::atan);
 MILLRACE_SCALAR_MATH(Sinh, std::sinh);
 MILLRACE_SCALAR_MATH(Cosh, std::cosh);
 MILLRACE_SCALAR_MATH(Asinh, std::asinh);
@@ -137,10 +216,6 @@ MILLRACE_SCALAR_MATH(Acosh, std::acosh);
 MILLRACE_SCALAR_MATH(Atanh, std::atanh);
 #undef MILLRACE_SCALAR_MATH
 
-template <typename Op, typename DoubleOp>
-UnaryLoops PacketOnFloat() {
-  return {.on_float = &PacketLoop<Op, float>, .on_double = &UnaryLoopOver<DoubleOp, double>};
-}
 template <typename Op>
 UnaryLoops Packets() {
   return {.on_float = &PacketLoop<Op, float>, .on_double = &PacketLoop<Op, double>};
@@ -159,14 +234,14 @@ void RegisterUnaryMathKernels(KernelRegistry& registry) {
   RegisterUnary(registry, "Log1p", Packets<Log1p>(), math);
   RegisterUnary(registry, "Sin", {.on_float = &SineLoop<false>, .on_double = &UnaryLoopOver<ScalarSin, double>}, math);
   RegisterUnary(registry, "Cos", {.on_float = &SineLoop<true>, .on_double = &UnaryLoopOver<ScalarCos, double>}, math);
-  RegisterUnary(registry, "Tanh", PacketOnFloat<Tanh, ScalarTanh>(), math);
+  RegisterUnary(registry, "Tanh", {.on_float = &PacketLoop<Tanh, float>, .on_double = &PacketLoop<DoubleTanh, double>}, math);
+  RegisterUnary(registry, "Cosh", {.on_float = &UnaryLoopOver<FloatCosh, float>, .on_double = &UnaryLoopOver<Cosh, double>}, math);
+  RegisterUnary(registry, "Asin", FloatingUnary<Asin>(), math);
+  RegisterUnary(registry, "Acos", FloatingUnary<Acos>(), math);
+  RegisterUnary(registry, "Atan", Packets<Atan>(), math);
   const UnaryOptions slow = {.grain = kSpecialGrain};
   RegisterUnary(registry, "Tan", FloatingUnary<Tan>(), slow);
-  RegisterUnary(registry, "Asin", FloatingUnary<Asin>(), slow);
-  RegisterUnary(registry, "Acos", FloatingUnary<Acos>(), slow);
-  RegisterUnary(registry, "Atan", FloatingUnary<Atan>(), slow);
   RegisterUnary(registry, "Sinh", FloatingUnary<Sinh>(), slow);
-  RegisterUnary(registry, "Cosh", FloatingUnary<Cosh>(), slow);
   RegisterUnary(registry, "Asinh", FloatingUnary<Asinh>(), slow);
   RegisterUnary(registry, "Acosh", FloatingUnary<Acosh>(), slow);
   RegisterUnary(registry, "Atanh", FloatingUnary<Atanh>(), slow);

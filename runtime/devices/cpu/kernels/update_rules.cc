@@ -2,7 +2,6 @@
 #include "cpu/kernels/update_rules.h"
 
 #include <cmath>
-#include <iterator>
 
 namespace millrace::cpu {
 namespace {
