@@ -10,6 +10,7 @@
 #include <iterator>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -290,6 +291,21 @@ TEST(RunTimeCompilerTest, Compiles) {
   const auto compiled = CompileAtRunTime("__global__ void Nothing() {}", "sm_90");
   if (absl::IsUnimplemented(compiled.status())) GTEST_SKIP() << compiled.status().message();
   EXPECT_TRUE(compiled.ok()) << compiled.status();
+}
+
+TEST(RunTimeCompilerTest, DevicesThatTheCompilerDoesNotKnowAreGivenPtxOfTheLastOneBeforeThem) {
+  const std::vector<int> known = {75, 80, 86, 87, 90, 100};
+  for (const auto& [capability, architecture] : {std::pair(80, "sm_80"), std::pair(90, "sm_90"), std::pair(89, "compute_87"), std::pair(103, "compute_100"),
+                                                 std::pair(130, "compute_100"), std::pair(70, "sm_70")}) {
+    EXPECT_EQ(ArchitectureFor(capability, known), architecture);
+  }
+  const auto own = ArchitectureFor(90), newer = ArchitectureFor(990);
+  if (absl::IsUnimplemented(newer.status())) GTEST_SKIP() << newer.status().message();
+  ASSERT_TRUE(own.ok() && newer.ok()) << own.status() << newer.status();
+  EXPECT_EQ(*own, "sm_90");
+  const auto compiled = CompileAtRunTime("__global__ void Nothing() {}", *newer);
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  EXPECT_THAT(compiled->code, ::testing::HasSubstr(absl::StrReplaceAll(*newer, {{"compute_", ".target sm_"}})));
 }
 
 TEST(RunTimeCompilerTest, TextsAreCompiledOnceAndSideBySide) {

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 TEST(PluginLoaderTest, APluginThatIsNotThereIsNotFound) {
   const absl::Status status = LoadPlugin("/nonexistent/libmillrace_cuda.so").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("/nonexistent/libmillrace_cuda.so: no such file"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("/nonexistent/libmillrace_cuda.so: no such file); it is built where"));
 }
 
 TEST(PluginLoaderTest, APathThatCannotBeLookedAtIsNotFoundAndSaysWhy) {
@@ -41,6 +41,7 @@ TEST(PluginLoaderTest, AFileThatIsNoLibraryIsNotFoundAndSaysWhy) {
   const absl::Status status = LoadPlugin(path).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(status.message()), HasSubstr("did not load"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("); the loader must find CUDA's libraries"));
   std::remove(path.c_str());
 }
 

@@ -107,6 +107,34 @@ TEST(RandomCudaKernelsTest, RefuseWhatIsNotPhilox) {
   }
 }
 
+TEST(RandomCudaKernelsTest, RefuseManySetsOfParametersThatComeOneAfterAnother) {
+  HostServices services(/*written_out=*/true);
+  KernelRegistry registry;
+  RegisterCudaKernels(registry, services);
+  const int64_t few = int64_t{1} << 12, many = int64_t{1} << 17;
+  const struct {
+    const char* op;
+    int64_t sets;
+    Shape numbers;
+    bool is_taken;
+  } cases[] = {{"StatelessParameterizedTruncatedNormal", few, Shape({few}), true},
+               {"StatelessParameterizedTruncatedNormal", few + 1, Shape({few + 1}), false},
+               {"StatelessParameterizedTruncatedNormal", many, Shape({32, many}), true},
+               {"StatelessParameterizedTruncatedNormal", many + 1, Shape({32, many + 1}), false},
+               {"ParameterizedTruncatedNormal", few, Shape({few, 2}), true},
+               {"ParameterizedTruncatedNormal", few + 1, Shape({few + 1, 31}), false},
+               {"ParameterizedTruncatedNormal", many, Shape({many, 32}), true}};
+  for (const auto& one : cases) {
+    OpInstance node = Node(one.op, DataType::kFloat);
+    if (node.op == "ParameterizedTruncatedNormal") node.inputs.pop_back();  // the seed
+    node.inputs.resize(node.inputs.size() + 4, {DataType::kFloat, Shape({one.sets})});
+    node.outputs[0].shape = one.numbers;
+    const absl::Status status = (*registry.Find(node.op))(node).status();
+    const bool is_refused = status.message().find("so many sets of parameters") != std::string::npos;
+    EXPECT_TRUE(one.is_taken ? status.ok() : is_refused) << one.op << " " << one.numbers.ToString() << ": " << status;
+  }
+}
+
 TEST(RandomCudaKernelsTest, HaveTheCpusBitsOnTheHost) {
   HostServices services(/*written_out=*/true);
   KernelRegistry registry;

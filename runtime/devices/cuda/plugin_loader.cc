@@ -46,6 +46,7 @@ std::vector<std::string> Candidates(const std::string& path) {
 
 absl::StatusOr<const PluginTable*> LoadPlugin(const std::string& path) {
   std::vector<std::string> tried;
+  bool there = false;
   for (const std::string& candidate : Candidates(path)) {
     // A path that is not there is said in fewer words than the loader uses.
     std::error_code error;
@@ -56,6 +57,7 @@ absl::StatusOr<const PluginTable*> LoadPlugin(const std::string& path) {
     void* library = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
       tried.push_back(dlerror());
+      there = there || candidate.find('/') != std::string::npos;
       continue;
     }
     const auto entry = reinterpret_cast<PluginEntry>(dlsym(library, kPluginSymbol));
@@ -69,8 +71,9 @@ absl::StatusOr<const PluginTable*> LoadPlugin(const std::string& path) {
     }
     return table;
   }
-  return absl::NotFoundError(absl::StrCat("the CUDA plugin did not load (", absl::StrJoin(tried, "; "),
-                                          "); it is built where the CUDA toolkit is found"));
+  const char* const hint = there ? "the loader must find CUDA's libraries and cuDNN, for example by LD_LIBRARY_PATH"
+                                 : "it is built where the CUDA toolkit is found";
+  return absl::NotFoundError(absl::StrCat("the CUDA plugin did not load (", absl::StrJoin(tried, "; "), "); ", hint));
 }
 
 HostOps HostOpsOf(const KernelRegistry& kernels, const OpRegistry& ops) {

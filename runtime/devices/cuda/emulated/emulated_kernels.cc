@@ -1,7 +1,5 @@
 #include "cuda/emulated/emulated_kernels.h"
 
-#include <utility>
-
 #include "cuda/emulated/host_services.h"
 #include "cuda/kernels/merge.h"
 #include "cuda/kernels/register.h"

@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <vector>
 
 #include "cuda/fake/faults.h"
 #include "cuda/fake/numbers.h"

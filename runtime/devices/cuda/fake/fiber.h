@@ -10,9 +10,20 @@
 #include <sanitizer/common_interface_defs.h>
 #elif defined(__SANITIZE_THREAD__)
 #include <sanitizer/tsan_interface.h>
+// Of its library, in none of its headers.
+extern "C" void AnnotateIgnoreReadsBegin(const char* file, int line);
+extern "C" void AnnotateIgnoreReadsEnd(const char* file, int line);
+extern "C" void AnnotateIgnoreWritesBegin(const char* file, int line);
+extern "C" void AnnotateIgnoreWritesEnd(const char* file, int line);
 #endif
 
 namespace millrace::cuda::fake {
+
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool kThreadsAreWatched = true;
+#else
+inline constexpr bool kThreadsAreWatched = false;
+#endif
 
 class Fiber {
  public:
@@ -50,13 +61,13 @@ class Fiber {
     return fiber;
   }
 
-  // Right before the thread goes over to `next`.
-  void Leave([[maybe_unused]] const Fiber& next) {
+  // Right before the thread goes over to `next`. What one did before is not `ordered` before what the other one does unless this says so.
+  void Leave([[maybe_unused]] const Fiber& next, [[maybe_unused]] bool ordered) {
 #if defined(__SANITIZE_ADDRESS__)
     __sanitizer_start_switch_fiber(&watched_, next.stack_, next.bytes_);
     last_left = this;
 #elif defined(__SANITIZE_THREAD__)
-    __tsan_switch_to_fiber(next.watched_, 0);
+    __tsan_switch_to_fiber(next.watched_, ordered ? 0 : __tsan_switch_to_fiber_no_sync);
 #endif
   }
   // Right after it has come to this one.
@@ -75,6 +86,43 @@ class Fiber {
   size_t bytes_ = 0;
   void* watched_ = nullptr;  // what the sanitizer knows it by
   bool owned_ = false;
+};
+
+// What is done meanwhile is not the kernel's: ThreadSanitizer overlooks it.
+class Unwatched {
+ public:
+#if defined(__SANITIZE_THREAD__)
+  Unwatched() {
+    AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
+    AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
+  }
+  ~Unwatched() {
+    AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
+    AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
+  }
+#else
+  Unwatched() {}
+#endif
+  Unwatched(const Unwatched&) = delete;
+  Unwatched& operator=(const Unwatched&) = delete;
+};
+
+// Where fibers that are not ordered by their switches meet: what is done before any of them comes is ordered before what is done after one goes.
+class Meeting {
+ public:
+  void Come() {
+#if defined(__SANITIZE_THREAD__)
+    __tsan_release(this);
+#endif
+  }
+  void Go() {
+#if defined(__SANITIZE_THREAD__)
+    __tsan_acquire(this);
+#endif
+  }
+
+ private:
+  [[maybe_unused]] char address_ = 0;  // that it is known by
 };
 
 }  // namespace millrace::cuda::fake

@@ -31,35 +31,38 @@ enum class State { kReady, kAtBlock, kAtWarp, kDone };
 class Block;
 thread_local Block* running = nullptr;
 
+// Set before any grid runs.
+bool looks_for_races = false;
+
 class Block {
  public:
   void Run(int64_t block, int threads, const std::function<void()>& work) {
     CHECK(running == nullptr) << "a kernel that launches kernels";
-    running = this;
-    work_ = &work;
-    blockIdx.x = static_cast<unsigned>(block);
-    threads_.assign(threads, Thread());
-    order_.resize(threads);
-    std::iota(order_.begin(), order_.end(), 0);
+    Begin(block, threads, work);
+    begin_.Come();
     do {
-      std::shuffle(order_.begin(), order_.end(), random_);
-      next_ = 0;
-      if (const int first = NextReady(); first != kNone) GoOnFrom(host_, first);
+      Shuffle();
+      GoOnFrom(host_);
     } while (Release());
+    end_.Go();
+    const Unwatched unwatched;
     running = nullptr;
   }
 
   // As Wait for the block. Whether any thread says so.
   bool Vote(bool mine) {
-    says_ = says_ || mine;
+    Say(mine);
     Wait(State::kAtBlock);
     return said_;
   }
 
   // Called by a thread of the block: goes on with the others.
   void Wait(State at) {
-    threads_[current_].state = at;
-    GoOnFrom(*threads_[current_].context, NextReady());
+    Thread& thread = threads_[current_];
+    Meeting& barrier = Arrive(thread, at);
+    barrier.Come();
+    GoOnFrom(*thread.context);
+    barrier.Go();
   }
 
  private:
@@ -69,9 +72,15 @@ class Block {
     ucontext_t first;
     std::unique_ptr<char[]> stack;
     Fiber fiber;
+    void Start() {
+      fiber.Arrive();
+      const Unwatched unwatched;
+      started = true;
+    }
   };
   struct Thread {
     State state = State::kReady;
+    int block_barriers = 0, warp_barriers = 0;  // that it has come to
     Context* context = nullptr;  // from its first turn to its end
   };
 
@@ -92,6 +101,38 @@ class Block {
     return context;
   }
 
+  void Begin(int64_t block, int threads, const std::function<void()>& work) {
+    const Unwatched unwatched;
+    running = this;
+    work_ = &work;
+    blockIdx.x = static_cast<unsigned>(block);
+    threads_.assign(threads, Thread());
+    order_.resize(threads);
+    std::iota(order_.begin(), order_.end(), 0);
+    if (!looks_for_races) return;
+    // One that a thread made would be ordered behind what that did.
+    while (contexts_.size() < threads_.size()) contexts_.push_back(MakeContext(contexts_.size()));
+    free_.clear();
+    for (const auto& context : contexts_) free_.push_back(context.get());
+  }
+  void Shuffle() {
+    const Unwatched unwatched;
+    std::shuffle(order_.begin(), order_.end(), random_);
+    next_ = 0;
+  }
+  void Say(bool mine) {
+    const Unwatched unwatched;
+    says_ = says_ || mine;
+  }
+
+  // Two take turns: threads that wait at the next barrier may come there before others have gone from this one.
+  Meeting& Arrive(Thread& thread, State at) {
+    const Unwatched unwatched;
+    thread.state = at;
+    if (at == State::kAtBlock) return block_barriers_[thread.block_barriers++ % 2];
+    return warp_barriers_[current_ / kWarpThreads][thread.warp_barriers++ % 2];
+  }
+
   Context& FreeContext() {
     if (free_.empty()) {
       contexts_.push_back(MakeContext(contexts_.size()));
@@ -102,26 +143,29 @@ class Block {
     return last;
   }
 
-  // A context serves one thread after another, without a change of stacks where none of them waits; it lives as long as the block.
+  // A context serves one thread after another, without a change of stacks where none of them waits; it lives as long as the block. Where
+  // races are looked for, a thread has one of its own.
   static void Serve() {
-    running->threads_[running->current_].context->fiber.Arrive();
+    running->threads_[running->current_].context->Start();
     while (true) {
+      running->begin_.Go();
       (*running->work_)();
+      running->end_.Come();
       running->End();
     }
   }
 
-  void End() {
+  void End() { GoOnFrom(Ended()); }
+  Context& Ended() {
+    const Unwatched unwatched;
     Thread& thread = threads_[current_];
     thread.state = State::kDone;
     Context& mine = *std::exchange(thread.context, nullptr);
-    const int next = NextReady();
-    if (next != kNone && threads_[next].context == nullptr) return Begin(next, mine);
-    free_.push_back(&mine);
-    GoOnFrom(mine, next);
+    if (!looks_for_races) free_.push_back(&mine);
+    return mine;
   }
 
-  void Begin(int t, Context& context) {
+  void GiveTurn(int t, Context& context) {
     threads_[t].context = &context;
     current_ = t;
     threadIdx.x = static_cast<unsigned>(t);
@@ -136,19 +180,26 @@ class Block {
     return kNone;
   }
 
-  // Goes over to thread `next`, or to the scheduler; returns when `from` has its turn again.
-  void GoOnFrom(Context& from, int next) {
-    if (next == kNone) return Switch(from, host_);
+  // Of the thread whose turn is next, or the scheduler's.
+  Context& Next() {
+    const Unwatched unwatched;
+    const int next = NextReady();
+    if (next == kNone) return host_;
     Context& context = threads_[next].context == nullptr ? FreeContext() : *threads_[next].context;
-    Begin(next, context);
-    Switch(from, context);
+    GiveTurn(next, context);
+    return context;
+  }
+
+  // Goes over to the next one; returns when `from` has its turn again.
+  void GoOnFrom(Context& from) {
+    Context& to = Next();
+    if (&to != &from) Switch(from, to);
   }
 
   static void Switch(Context& from, Context& to) {
     if (_setjmp(from.here) == 0) {
-      from.fiber.Leave(to.fiber);
+      from.fiber.Leave(to.fiber, /*ordered=*/!looks_for_races);
       if (to.started) _longjmp(to.here, 1);
-      to.started = true;
       setcontext(&to.first);
     }
     from.fiber.Arrive();
@@ -157,6 +208,7 @@ class Block {
   // Those whose barrier all others have reached that have not ended; of the warps that wait for themselves alone about half, so that
   // some run ahead of others. Whether any thread goes on.
   bool Release() {
+    const Unwatched unwatched;
     const int count = static_cast<int>(order_.size());
     int left = 0, at_block = 0;
     ready_warps_.clear();
@@ -199,6 +251,7 @@ class Block {
   std::vector<int> ready_warps_;  // first threads
   int current_ = 0;
   bool says_ = false, said_ = false;  // at the barrier to come, at the last one
+  Meeting begin_, end_, block_barriers_[2], warp_barriers_[kMostThreads / kWarpThreads][2];
   Context host_{.started = true, .fiber = Fiber::Caller()};  // of the thread that runs the block, whose own this is
   Random random_{7};
 };
@@ -216,6 +269,8 @@ void RunGrid(int64_t blocks, int threads, const std::function<void()>& thread) {
   blockDim.x = static_cast<unsigned>(threads);
   for (int64_t b : order) block.Run(b, threads, thread);
 }
+
+void LookForRaces() { looks_for_races = kThreadsAreWatched; }
 
 }  // namespace fake
 

@@ -29,22 +29,22 @@ inline thread_local GridIndex threadIdx, blockIdx, gridDim, blockDim;
 void __syncthreads();
 int __syncthreads_or(int mine);
 void __syncwarp();
+// As on the device, they order nothing else.
 inline int atomicCAS(int* at, int expected, int value) {
-  const int before = *at;
-  if (before == expected) *at = value;
-  return before;
+  __atomic_compare_exchange_n(at, &expected, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+  return expected;
 }
-inline int atomicOr(int* at, int bits) {
-  const int before = *at;
-  *at |= bits;
-  return before;
-}
+inline int atomicOr(int* at, int bits) { return __atomic_fetch_or(at, bits, __ATOMIC_RELAXED); }
 
 namespace fake {
 
 // Runs `thread` for all threads of all blocks. Ends the program where the threads of a block wait at different barriers, or some
 // have ended that others wait for: devices go on then, and whoever waited finds nothing of theirs.
 void RunGrid(int64_t blocks, int threads, const std::function<void()>& thread);
+
+// From the next RunGrid on, under ThreadSanitizer: it is told of threads of a block and of their barriers, so that it reports what two of
+// them do to the same memory without a barrier between. Blocks count as one after another, as their shared memory is the same.
+void LookForRaces();
 
 // What a launch becomes: RunGrid at once, or in the order of a stream, as whoever links this has it.
 void LaunchGrid(void* stream, int64_t blocks, int threads, std::function<void()> thread);

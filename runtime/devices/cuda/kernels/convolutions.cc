@@ -52,16 +52,9 @@ absl::StatusOr<Geometry> Read(const OpInstance& instance, ConvPart part, int spa
   g.shape.in_channels = input.dim(layout.channel());
   g.shape.out_channels = output.dim(layout.channel());
   g.shape.groups = depthwise ? g.shape.in_channels : g.shape.in_channels / filter.dim(spatial);
-  using Ints = std::vector<int64_t>;
-  const Ints ones(layout.rank, 1), strides = instance.attrs.GetOr("strides", ones);
-  const Ints dilations = instance.attrs.GetOr("dilations", ones);
-  Ints pads = instance.attrs.GetOr("explicit_paddings", Ints());
-  pads.resize(2 * layout.rank, 0);
-  const std::string padding = instance.attrs.GetOr<std::string>("padding", "");
-  for (int i = 0; i < spatial; ++i) {
-    const int dim = layout.spatial(i);
-    MR_ASSIGN_OR_RETURN(const WindowDim window, MakeWindowDim(input.dim(dim), filter.dim(i), strides[dim], dilations[dim],
-                                                              padding, pads[2 * dim], pads[2 * dim + 1]));
+  MR_ASSIGN_OR_RETURN(const std::vector<WindowDim> windows, ConvWindows(instance.attrs, layout, input, filter));
+  for (int i = 0; i < layout.num_spatial(); ++i) {
+    const WindowDim& window = windows[i];
     g.real_in[i] = g.shape.in[i] = window.input;
     g.shape.out[i] = window.output;
     g.shape.kernel[i] = window.window;

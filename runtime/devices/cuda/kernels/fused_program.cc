@@ -1,7 +1,6 @@
 #include "cuda/kernels/fused_program.h"
 
 #include <algorithm>
-#include <string>
 
 #include "absl/strings/match.h"
 #include "cuda/kernels/common.h"

@@ -3,7 +3,6 @@
 // A kernel is compiled for the group where the device has a compiler, else one reads the ops.
 #include <algorithm>
 #include <map>
-#include <utility>
 #include <vector>
 
 #include "cuda/kernels/common.h"

@@ -1,6 +1,4 @@
 // Batch norm, alone or with a sum and a Relu behind (graph/fused_norm.h).
-#include <vector>
-
 #include "absl/strings/match.h"
 #include "cuda/kernels/common.h"
 #include "cuda/kernels/register.h"

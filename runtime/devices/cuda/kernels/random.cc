@@ -1,7 +1,6 @@
 // Random numbers of the usual distributions.
 #include <functional>
 #include <string>
-#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

@@ -160,6 +160,14 @@ absl::StatusOr<Type> TruncatedTypeOf(const OpInstance& instance) {
   return TypeOf(instance, dtype);
 }
 
+// Sets of parameters come one after another, some microseconds each: of few numbers each the host is done sooner, and of very many the
+// launch takes seconds, which a device that drives a display does not allow.
+absl::Status ExpectFewSets(const OpInstance& instance, const TruncatedDraws& draws) {
+  constexpr int64_t kFewNumbers = 32, kMostOfFew = int64_t{1} << 12, kMost = int64_t{1} << 17;
+  if (draws.sets.count > (draws.numbers < kFewNumbers ? kMostOfFew : kMost)) return Refused(instance, "so many sets of parameters");
+  return absl::OkStatus();
+}
+
 // (shape, seed, means, deviations, lower bounds, upper bounds)
 KernelOr MakeTruncated(DeviceServices& services, const OpInstance& instance) {
   constexpr int kFirst = 2;
@@ -172,6 +180,7 @@ KernelOr MakeTruncated(DeviceServices& services, const OpInstance& instance) {
   draws.numbers = draws.last_numbers = n / draws.sets.count;
   draws.set_stride = 1;
   draws.number_stride = draws.sets.count;
+  MR_RETURN_IF_ERROR(ExpectFewSets(instance, draws));
   return DrawsOfSeed(services, instance, 1, 0, TruncatedOf(draws, kFirst));
 }
 
@@ -194,6 +203,7 @@ KernelOr MakeTruncatedBatches(DeviceServices& services, const OpInstance& instan
   draws.numbers = draws.set_stride = batch;
   draws.last_numbers = n - (batches - 1) * batch;
   draws.number_stride = 1;
+  MR_RETURN_IF_ERROR(ExpectFewSets(instance, draws));
   const Draw draw = n == 0 ? Draw([](const Queue&, const KernelContext&, const RandomSource&, void*) {}) : TruncatedOf(draws, kFirst);
   return DrawsOfNode(services, instance, ReservedSamples(batches, batch, kTriesPerNumber), 0, draw);
 }

@@ -1,7 +1,6 @@
 // LSTM and GRU cells, sequences of LSTM cells, and their gradients: products, and launches for what is between them.
 #include <algorithm>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -350,6 +349,13 @@ absl::Status RunWidened(const Widening& w, const Queue& queue, const KernelConte
   return absl::OkStatus();
 }
 
+absl::Status ExpectFloatsOnDevice(const OpInstance& node) {
+  for (int i = 0; i < static_cast<int>(node.inputs.size()); ++i) {
+    if (IsFloating(node.inputs[i].dtype)) MR_RETURN_IF_ERROR(ExpectOnDevice(node, {i}));
+  }
+  return absl::OkStatus();
+}
+
 template <Factory kFactory>
 KernelOr Gru(DeviceServices& services, const OpInstance& node) {
   MR_RETURN_IF_ERROR(ExpectFloatsOnDevice(node));
@@ -358,13 +364,6 @@ KernelOr Gru(DeviceServices& services, const OpInstance& node) {
 }
 
 }  // namespace
-
-absl::Status ExpectFloatsOnDevice(const OpInstance& node) {
-  for (int i = 0; i < static_cast<int>(node.inputs.size()); ++i) {
-    if (IsFloating(node.inputs[i].dtype)) MR_RETURN_IF_ERROR(ExpectOnDevice(node, {i}));
-  }
-  return absl::OkStatus();
-}
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeWidened(DeviceServices& services, const OpInstance& node, Factory factory) {
   MR_RETURN_IF_ERROR(ExpectFloatsOnDevice(node));

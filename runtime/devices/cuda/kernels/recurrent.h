@@ -30,8 +30,6 @@ inline int64_t AlignmentOf(std::initializer_list<int64_t> offsets) {
   return alignment;
 }
 
-absl::Status ExpectFloatsOnDevice(const OpInstance& node);
-
 // `factory`'s kernels of float; halves and bfloat16 are computed as float from the first step to the last, as on the CPU: states that
 // were rounded in every step would drift. Refuses double precision, and floating inputs that are on the host.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeWidened(DeviceServices& services, const OpInstance& node, Factory factory);

@@ -1,5 +1,4 @@
 // Running totals (of exponentials, too), positions of maxima, the greatest of rows, places in rows that are sorted.
-#include <optional>
 #include <vector>
 
 #include "cuda/kernels/common.h"

@@ -1,7 +1,7 @@
 // Threads that work on one thing together: a row of a softmax, a list to be sorted. Included by launch/*.cu alone.
 //
 // A body is called as body(crew, row) by every thread of the crew at once; on the host by the only one there is. All of
-// a crew come to each Sync and Reduce.
+// a crew come to each Sync, Any and Reduce.
 #ifndef MILLRACE_RUNTIME_DEVICES_CUDA_LAUNCH_CREW_H_
 #define MILLRACE_RUNTIME_DEVICES_CUDA_LAUNCH_CREW_H_
 
@@ -14,6 +14,7 @@ struct Alone {
   MR_DEVICE int rank() const { return 0; }
   MR_DEVICE int size() const { return 1; }
   MR_DEVICE void Sync() const {}
+  MR_DEVICE bool Any(bool mine) const { return mine; }
   template <typename V, typename Combine>
   MR_DEVICE V Reduce(V mine, const Combine&) const {
     return mine;
@@ -27,6 +28,10 @@ struct AloneBody {
 };
 
 #if defined(__CUDACC__)
+
+inline constexpr int kLongRowThreads = 512;
+template <int kSize>
+inline constexpr int kCrewBlock = kSize > kThreads ? kSize : kThreads;
 
 // A warp, or a block. Of `values`, eight bytes are each thread's.
 template <int kSize>
@@ -42,6 +47,15 @@ struct Crew {
     } else {
       __syncthreads();
     }
+#endif
+  }
+  // Whether any thread of a block says so. A Sync.
+  MR_DEVICE bool Any(bool mine) const {
+    static_assert(kSize == kCrewBlock<kSize>);
+#if defined(__CUDA_ARCH__)
+    return __syncthreads_or(mine ? 1 : 0) != 0;
+#else
+    return mine;
 #endif
   }
   // combine(...) of what all threads have, by a fixed tree, whose end is the first warp's alone.
@@ -61,10 +75,6 @@ struct Crew {
     return all;
   }
 };
-
-inline constexpr int kLongRowThreads = 512;
-template <int kSize>
-inline constexpr int kCrewBlock = kSize > kThreads ? kSize : kThreads;
 
 // A multiprocessor holds two blocks of kLongRowThreads.
 template <int kSize, typename Body>

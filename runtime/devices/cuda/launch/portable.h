@@ -42,7 +42,7 @@ MR_DEVICE inline void ReportIndex(const Queue& queue, int32_t input, int64_t at,
 
 template <typename Body>
 __global__ void __launch_bounds__(kThreads) ForEachKernel(int64_t n, const __grid_constant__ Body body, const Fault* fault) {
-  if (fault->code != FaultCode::kNone) return;
+  if (HasFault(fault)) return;
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += step) body(i);
 }
@@ -60,7 +60,7 @@ void ForEach(const Queue& queue, int64_t n, const Body& body, int64_t most_block
 inline constexpr int kUnroll = 4;
 template <typename T, typename Body>
 __global__ void __launch_bounds__(kThreads) MapKernel(int64_t n, T* y, const __grid_constant__ Body body, const Fault* fault) {
-  if (fault->code != FaultCode::kNone) return;
+  if (HasFault(fault)) return;
   const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads * kUnroll;
   int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads * kUnroll + threadIdx.x;
   for (; i + (kUnroll - 1) * kThreads < n; i += step) {

@@ -30,6 +30,15 @@ struct Fault {
   int64_t tuple[kMostInTuple] = {};  // of elements, the first bytes
 };
 
+// Whether something was found wrong already. Threads may look while another one reports.
+MR_DEVICE inline bool HasFault(const Fault* fault) {
+#if defined(__SANITIZE_THREAD__) && !defined(__CUDACC__)
+  return __atomic_load_n(reinterpret_cast<const int32_t*>(&fault->code), __ATOMIC_RELAXED) != 0;
+#else
+  return fault->code != FaultCode::kNone;
+#endif
+}
+
 struct Queue {
   void* stream = nullptr;  // cudaStream_t
   Fault* fault = nullptr;  // in memory that the kernels reach

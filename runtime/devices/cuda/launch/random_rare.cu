@@ -284,7 +284,6 @@ struct ShuffleTask {
   struct Shared {
     int32_t targets[kWindow];
     int32_t places[kPlaces];
-    bool meet;
   };
   int64_t rows;
   const int32_t* targets;
@@ -292,17 +291,15 @@ struct ShuffleTask {
 
   template <typename Crew>
   MR_DEVICE void Window(const Crew& crew, int64_t base, int count, Shared& shared) const {
-    if (crew.rank() == 0) shared.meet = false;
     for (int i = crew.rank(); i < count; i += crew.size()) shared.targets[i] = targets[base + i];
     crew.Sync();
+    bool meets = false;
     for (int i = crew.rank(); i < count; i += crew.size()) {
       const int32_t target = shared.targets[i];
-      bool meets = target != base + i && target < base + count;
+      meets = meets || (target != base + i && target < base + count);
       for (int k = 0; k < i; ++k) meets = meets || shared.targets[k] == target;
-      if (meets) shared.meet = true;
     }
-    crew.Sync();
-    if (!shared.meet) {
+    if (!crew.Any(meets)) {
       for (int i = crew.rank(); i < count; i += crew.size()) Exchange(order, base + i, shared.targets[i]);
     } else if (crew.rank() == 0) {
       for (int i = 0; i < count; ++i) Exchange(order, base + i, shared.targets[i]);

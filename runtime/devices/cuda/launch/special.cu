@@ -48,9 +48,9 @@ MR_DEVICE inline double NormalQuantile(double q, double tail) {
   return q < 0 ? -size : size;
 }
 
-// Of Bessel functions, NaN at infinity, as on the CPU; those of the second kind are infinite below 0.
+// Of Bessel functions, NaN at infinity, as on the CPU; those of the second kind are infinite up to 0.
 MR_DEVICE inline double OfFinite(double x, double value) { return x - x == 0 ? value : NAN; }
-MR_DEVICE inline double OfPositive(double x, double value) { return x < 0 ? -INFINITY : OfFinite(x, value); }
+MR_DEVICE inline double OfPositive(double x, double value) { return x <= 0 ? -INFINITY : OfFinite(x, value); }
 
 // `is_double`: of doubles, for which Y1(0) is infinite; of other numbers it is NaN, as on the CPU.
 MR_DEVICE inline double Evaluate(SpecialOp op, double x, bool is_double) {
@@ -67,10 +67,10 @@ MR_DEVICE inline double Evaluate(SpecialOp op, double x, bool is_double) {
     case SpecialOp::kBesselK0e: return BesselK(0, true, x);
     case SpecialOp::kBesselK1: return BesselK(1, false, x);
     case SpecialOp::kBesselK1e: return BesselK(1, true, x);
-    case SpecialOp::kBesselJ0: return OfFinite(x, j0(x));
-    case SpecialOp::kBesselJ1: return OfFinite(x, j1(x));
-    case SpecialOp::kBesselY0: return OfPositive(x, y0(x));
-    case SpecialOp::kBesselY1: return x == 0 && !is_double ? NAN : OfPositive(x, y1(x));
+    case SpecialOp::kBesselJ0: return OfFinite(x, BesselJ(0, x));
+    case SpecialOp::kBesselJ1: return OfFinite(x, BesselJ(1, x));
+    case SpecialOp::kBesselY0: return OfPositive(x, BesselY(0, x));
+    case SpecialOp::kBesselY1: return x == 0 && !is_double ? NAN : OfPositive(x, BesselY(1, x));
     case SpecialOp::kDawsn: return DawsonIntegral(x);
     case SpecialOp::kExpint: return ExponentialIntegral(x);
     case SpecialOp::kFresnelCos: return FresnelIntegrals(x).real;

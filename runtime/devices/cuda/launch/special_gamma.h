@@ -96,6 +96,13 @@ MR_DEVICE inline double Polygamma(double n, double x) {
 // which is minus this over the density.
 enum class GammaPart { kValue, kDerivative, kSampleDerivative };
 
+// Of its series, which near x = a take some 8 sqrt(a). Beyond an a of 10^7 they may be cut off, so that a launch ends.
+MR_DEVICE inline int MostGammaTerms(double a) {
+  constexpr double kMost = 30000;
+  const double most = 2000 + 9 * sqrt(a);
+  return static_cast<int>(most < kMost ? most : kMost);
+}
+
 // x^a exp(-x) / gamma(b)
 MR_DEVICE inline double GammaFactor(double a, double x, double b) {
   constexpr double kMostExponent = 709.78;
@@ -105,9 +112,9 @@ MR_DEVICE inline double GammaFactor(double a, double x, double b) {
 
 // Of P by its power series: the sum of x^k / ((a + 1) ... (a + k)).
 MR_DEVICE inline double GammaSeries(GammaPart part, double a, double x) {
-  constexpr int kMostTerms = 2000;
+  const int most = MostGammaTerms(a);
   double term = 1, sum = 1, change = 0, changes = 0;
-  for (int k = 1; k < kMostTerms; ++k) {
+  for (int k = 1; k < most; ++k) {
     const double factor = x / (a + k);
     change = (change - term / (a + k)) * factor;
     term *= factor;
@@ -124,10 +131,10 @@ MR_DEVICE inline double GammaSeries(GammaPart part, double a, double x) {
 // Of 1 - P by Legendre's continued fraction, 1 / (x + 1 - a - (1 - a) / (x + 3 - a - 2 (2 - a) / ...)), evaluated as Lentz does; with
 // derivatives by a.
 MR_DEVICE inline double GammaFraction(GammaPart part, double a, double x) {
-  constexpr int kMostTerms = 2000;
   constexpr double kHuge = 1e300;
+  const int most = MostGammaTerms(a);
   double b = x + 1 - a, c = kHuge, c_change = 0, d = 1 / b, d_change = d * d, h = d, h_change = d_change;
-  for (int k = 1; k < kMostTerms; ++k) {
+  for (int k = 1; k < most; ++k) {
     const double top = -k * (k - a);
     b += 2;
     const double under = top * d + b, under_change = k * d + top * d_change - 1;

@@ -105,7 +105,7 @@ MR_DEVICE auto PartialOf(const Acc* partial, int64_t chunks, const Body& body) {
 
 // Whether something was reported before, for all threads of a block alike: another block may report it meanwhile, and those that
 // wait for one another go on or end together. All threads call it.
-__device__ inline bool BlockStops(const Fault* fault) { return __syncthreads_or(fault->code != FaultCode::kNone ? 1 : 0) != 0; }
+__device__ inline bool BlockStops(const Fault* fault) { return __syncthreads_or(HasFault(fault) ? 1 : 0) != 0; }
 
 // What a block takes. Blocks run about in their order, and go through memory in its order: where a row lies in one piece, chunk by
 // chunk of row by row; where rows take turns in memory, as columns do and where a body says RowsTakeTurns, row by row of chunk by chunk.

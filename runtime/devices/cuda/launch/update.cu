@@ -279,7 +279,7 @@ static_assert(sizeof(Together) < 32000, "the arguments of a kernel");
 
 template <typename T, typename Rule>
 __global__ void __launch_bounds__(kThreads) TogetherKernel(Rule rule, const __grid_constant__ Together all, const Fault* fault) {
-  if (fault->code != FaultCode::kNone) return;
+  if (HasFault(fault)) return;
   int read = -1;  // the update whose scalars are at hand
   Scalars<typename Wide<T>::type> scalars;
   for (int64_t chunk = blockIdx.x; chunk < all.first[all.count]; chunk += gridDim.x) {

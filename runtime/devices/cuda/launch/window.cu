@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "cuda/launch/crew.h"
 #include "cuda/launch/layout.h"
 #include "cuda/launch/portable.h"
 
@@ -239,11 +240,15 @@ struct ImagePlaceBody {
       const int64_t into = spot.at[d] - (window.at[d] * shape.stride[d] - shape.pad[d]);
       strays = strays || into < 0 || into >= shape.window[d];
     }
+#if defined(__CUDA_ARCH__)
+    if (strays) atomicOr(&has_strays[window.image], 1);
+#else
     if (strays) has_strays[window.image] = 1;
+#endif
   }
 };
 
-// The gradients of windows whose place is this element: of those around it, or, where images have strays, of all.
+// The gradients of windows around this element whose place it is. Images that have strays are StraysTask's.
 template <typename T>
 struct ArgmaxGradBody {
   using W = typename Wide<T>::type;
@@ -261,10 +266,7 @@ struct ArgmaxGradBody {
     const auto add = [&](int64_t at) {
       if (places[at] == mine) sum = static_cast<W>(sum + Widen(dy[at]));
     };
-    if (has_strays[spot.image] != 0) {
-      for (int64_t k = 0; k < windows; ++k) add(first + k);
-      return Wide<T>::Narrow(sum);
-    }
+    if (has_strays[spot.image] != 0) return T{};
     Reach reach[3];
     for (int d = 0; d < 3; ++d) reach[d] = WindowsOf(spot.at[d], shape.pad[d], shape.window[d], stride[d], shape.out[d]);
     for (int64_t a = reach[0].begin; a < reach[0].end; ++a) {
@@ -273,6 +275,50 @@ struct ArgmaxGradBody {
       }
     }
     return Wide<T>::Narrow(sum);
+  }
+};
+
+// Of an image that has strays, a tile of elements: each is one thread's, which goes through the places of all windows in their order.
+template <typename T>
+struct StraysTask {
+  using W = typename Wide<T>::type;
+  static constexpr int kTile = 32768 / sizeof(W), kAtOnce = kThreads;
+  struct Shared {
+    W sums[kTile], gradients[kAtOnce];
+    int32_t places[kAtOnce];  // in the tile, or beyond it
+  };
+  Divider tiles;  // of an image
+  int64_t image, windows;
+  const T* dy;
+  const int32_t* places;
+  const int32_t* has_strays;
+  T* dx;
+  template <typename Crew>
+  MR_DEVICE void Add(const Crew& crew, int count, int elements, Shared& shared) const {
+    for (int k = 0; k < count; ++k) {
+      const int32_t place = shared.places[k];
+      if (place < 0 || place >= elements || place % crew.size() != crew.rank()) continue;
+      shared.sums[place] = static_cast<W>(shared.sums[place] + shared.gradients[k]);
+    }
+  }
+  template <typename Crew>
+  MR_DEVICE void operator()(const Crew& crew, int64_t task, Shared& shared) const {
+    const int64_t of = tiles(task), begin = (task - of * tiles.by) * kTile;
+    if (has_strays[of] == 0) return;
+    const int elements = static_cast<int>(image - begin < kTile ? image - begin : kTile);
+    for (int i = crew.rank(); i < elements; i += crew.size()) shared.sums[i] = 0;
+    for (int64_t base = 0; base < windows; base += kAtOnce) {
+      const int count = static_cast<int>(windows - base < kAtOnce ? windows - base : kAtOnce);
+      for (int k = crew.rank(); k < count; k += crew.size()) {
+        const int64_t at = of * windows + base + k;
+        shared.places[k] = static_cast<int32_t>(places[at] - begin);
+        shared.gradients[k] = Widen(dy[at]);
+      }
+      crew.Sync();
+      Add(crew, count, elements, shared);
+      crew.Sync();
+    }
+    for (int i = crew.rank(); i < elements; i += crew.size()) dx[of * image + begin + i] = Wide<T>::Narrow(shared.sums[i]);
   }
 };
 
@@ -341,6 +387,9 @@ void LaunchArgmaxPoolGrad(const Queue& queue, Type type, const PoolShape& shape,
       body.stride[d] = DivideBy(shape.stride[d], shape.in[d] + shape.pad[d] + shape.window[d] + shape.stride[d]);
     }
     MapEach(queue, shape.batch * image, static_cast<T*>(dx), body);
+    using Strays = StraysTask<T>;
+    const int64_t tiles = CeilDiv(image, Strays::kTile), tasks = shape.batch * tiles;
+    ForEachTask(queue, tasks, Strays{DivideBy(tiles, tasks), image, windows, body.dy, in_image, has_strays, static_cast<T*>(dx)});
   });
 }
 

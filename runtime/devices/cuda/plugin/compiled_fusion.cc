@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include <glog/logging.h>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "cuda/launch/fused_reduce_body.h"
 #include "cuda/plugin/cuda_errors.h"
 #include "cuda/plugin/cuda_services.h"
@@ -112,7 +112,8 @@ absl::StatusOr<std::shared_ptr<const CompiledFusion>> CudaServices::CompileFusio
                                   "cudaDeviceGetAttribute"));
     MR_RETURN_IF_ERROR(CudaStatus(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index_), device_,
                                   "cudaDeviceGetAttribute"));
-    return StartCompiling(source, absl::StrCat("sm_", major, minor));
+    MR_ASSIGN_OR_RETURN(const std::string architecture, ArchitectureFor(10 * major + minor));
+    return StartCompiling(source, architecture);
   };
   absl::Status refused;
   {

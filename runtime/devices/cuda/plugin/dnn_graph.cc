@@ -1,6 +1,5 @@
 #include "cuda/plugin/dnn_graph.h"
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <exception>
+#include <iterator>
 #include <list>
 #include <mutex>
 #include <thread>
@@ -33,6 +34,8 @@ struct Nvrtc {
   decltype(&nvrtcGetCUBIN) cubin = nullptr;
   decltype(&nvrtcGetPTXSize) ptx_size = nullptr;
   decltype(&nvrtcGetPTX) ptx = nullptr;
+  decltype(&nvrtcGetNumSupportedArchs) architecture_count = nullptr;
+  decltype(&nvrtcGetSupportedArchs) architectures = nullptr;
   decltype(&nvrtcGetErrorString) error = nullptr;
   std::string missing;
 };
@@ -82,6 +85,8 @@ Nvrtc LoadNvrtc() {
   Find(library, "nvrtcGetCUBIN", nvrtc.cubin, nvrtc.missing);
   Find(library, "nvrtcGetPTXSize", nvrtc.ptx_size, nvrtc.missing);
   Find(library, "nvrtcGetPTX", nvrtc.ptx, nvrtc.missing);
+  Find(library, "nvrtcGetNumSupportedArchs", nvrtc.architecture_count, nvrtc.missing);
+  Find(library, "nvrtcGetSupportedArchs", nvrtc.architectures, nvrtc.missing);
   Find(library, "nvrtcGetErrorString", nvrtc.error, nvrtc.missing);
   return nvrtc;
 }
@@ -240,6 +245,24 @@ Compilations& TheCompilations() {
 }
 
 }  // namespace
+
+std::string ArchitectureFor(int capability, const std::vector<int>& known) {
+  const auto next = std::upper_bound(known.begin(), known.end(), capability);
+  // One that is older than all is left to the compiler to refuse.
+  const int last = next == known.begin() ? capability : *std::prev(next);
+  return absl::StrCat(last == capability ? "sm_" : "compute_", last);
+}
+
+absl::StatusOr<std::string> ArchitectureFor(int capability) {
+  const Nvrtc& nvrtc = TheNvrtc();
+  if (!nvrtc.missing.empty()) return absl::UnimplementedError(nvrtc.missing);
+  int count = 0;
+  nvrtcResult result = nvrtc.architecture_count(&count);
+  std::vector<int> known(count);
+  if (result == NVRTC_SUCCESS) result = nvrtc.architectures(known.data());
+  if (result != NVRTC_SUCCESS) return absl::InternalError(absl::StrCat("the architectures that NVRTC knows: ", nvrtc.error(result)));
+  return ArchitectureFor(capability, known);
+}
 
 absl::StatusOr<CompiledText> CompileAtRunTime(const std::string& source, const std::string& architecture) {
   if (!TheNvrtc().missing.empty()) return absl::UnimplementedError(TheNvrtc().missing);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -14,6 +15,12 @@ struct CompiledText {
   std::string code;  // a cubin, or PTX
   std::string log;   // warnings
 };
+
+// What is compiled for a device of that compute capability (90 for 9.0): its own code, "sm_90", where the compiler knows that, else PTX of
+// the last one before it, "compute_90", which the device's driver assembles. `known` rises.
+std::string ArchitectureFor(int capability, const std::vector<int>& known);
+// By what NVRTC knows; Unimplemented where it is not there. Any thread.
+absl::StatusOr<std::string> ArchitectureFor(int capability);
 
 // `architecture`: "sm_90" for a cubin, "compute_90" for PTX. The text may include the kernels' headers (fused_body.h).
 // No fused multiply-adds and no fast math, as in the kernels compiled beforehand. Unimplemented where NVRTC is not there;
