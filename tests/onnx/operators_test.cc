@@ -383,6 +383,75 @@ TEST(OnnxOperators, ASizeOf1IsOneWhateverTheLengthWas) {
   ExpectElements<float>(Resized(49, "tf_crop_and_resize", {0, 0, 0, 0.25f, 1, 1, 1, 1}), {1, 1, 1, 1}, {30});
 }
 
+// Numbers 0, 1, … along a line, resized; `more` sets the node's attributes.
+absl::StatusOr<Tensor> ResizedLine(int64_t opset, int64_t length, float scale, const std::function<void(onnx_proto::NodeProto&)>& more) {
+  ModelMaker maker(opset);
+  maker.Input("x", {length}).Initializer("scale", {1}, {scale}).Output("y");
+  more(maker.Node("Resize", opset < 11 ? std::vector<std::string>{"x", "scale"} : std::vector<std::string>{"x", "", "scale"}, {"y"}));
+  std::vector<float> values(length);
+  std::iota(values.begin(), values.end(), 0.0f);
+  absl::StatusOr<Arrays> arrays = RunOnce(maker.bytes(), {{"x", Floats({length}, values)}});
+  if (!arrays.ok()) return arrays.status();
+  return arrays->at("y");
+}
+
+// The expected values are onnxruntime's. 10 times 0.7 are 7 in float.
+TEST(OnnxOperators, LengthsAndPlacesOfResizeAreThoseOfFloats) {
+  const auto floor = [](onnx_proto::NodeProto& node) {
+    SetString(node, "coordinate_transformation_mode", "asymmetric");
+    SetString(node, "nearest_mode", "floor");
+  };
+  ExpectElements<float>(ResizedLine(13, 10, 0.7f, floor), {7}, {0, 1, 2, 4, 5, 7, 8});
+  const auto defaults = [](onnx_proto::NodeProto&) {};
+  ExpectElements<float>(ResizedLine(10, 4, 0.6f, defaults), {2}, {0, 2});
+  ExpectElements<float>(ResizedLine(10, 2, 2, defaults), {4}, {0, 0, 1, 1});
+}
+
+// Place 8 of 11 over 0.2 to 1.2 of six elements is the last element in float, and a little beyond it in double.
+TEST(OnnxOperators, CropsThatEndAtAnElementHaveIt) {
+  ModelMaker maker(19);
+  maker.Input("x", {6}).IntInitializer("size", {1}, {11}).Initializer("roi", {2}, {0.2f, 1.2f}).Output("y");
+  onnx_proto::NodeProto& node = maker.Node("Resize", {"x", "roi", "", "size"}, {"y"});
+  SetString(node, "mode", "linear");
+  SetString(node, "coordinate_transformation_mode", "tf_crop_and_resize");
+  const absl::StatusOr<Arrays> got = RunOnce(maker.bytes(), {{"x", Floats({6}, {1, 2, 3, 4, 5, 6})}});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_NEAR(got->at("y").as<float>()[8], 6, 1e-5);
+  EXPECT_EQ(got->at("y").as<float>()[9], 0);
+}
+
+TEST(OnnxOperators, RegionsAreSampledByTheirSize) {
+  ModelMaker maker(16);
+  std::vector<float> values(16);
+  std::iota(values.begin(), values.end(), 0.0f);
+  maker.Input("x", {1, 1, 4, 4}).Initializer("rois", {3, 4}, {0, 0, 4, 4, 1, 1, 2, 2, 0, 0, 4, 4}).IntInitializer("batch", {3}, {0, 0, 0}).Output("y");
+  maker.Node("RoiAlign", {"x", "rois", "batch"}, {"y"});
+  const absl::StatusOr<Arrays> got = RunOnce(maker.bytes(), {{"x", Floats({1, 1, 4, 4}, values)}});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(got->at("y").shape(), Shape({3, 1, 1, 1}));
+  // Of 16 samples, which are the pixels, and of one pixel.
+  EXPECT_THAT(got->at("y").as<float>(), ElementsAre(7.5f, 5, 7.5f));
+}
+
+TEST(OnnxOperators, TheFirstOpsetsHaveAttributesForInputs) {
+  ModelMaker maker(1);
+  maker.Input("x", {1, 1, 1, 2}).Output("y");
+  SetInts(maker.Node("Reshape", {"x"}, {"flat"}), "shape", {1, 1, 2, 1});
+  onnx_proto::NodeProto& upsample = maker.Node("Upsample", {"flat"}, {"wide"});
+  for (const auto& [name, scale] : {std::pair<const char*, float>{"height_scale", 1}, {"width_scale", 2}}) {
+    onnx_proto::AttributeProto* attribute = upsample.add_attribute();
+    attribute->set_name(name);
+    attribute->set_type(onnx_proto::AttributeProto::FLOAT);
+    attribute->set_f(scale);
+  }
+  SetInts(maker.Node("Pad", {"wide"}, {"padded"}), "paddings", {0, 0, 0, 0, 0, 0, 1, 0});
+  SetString(maker.Node("Cast", {"padded"}, {"y"}), "to", "INT64");
+  const absl::StatusOr<Arrays> got = RunOnce(maker.bytes(), {{"x", Floats({1, 1, 1, 2}, {3, 4})}});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(got->at("y").shape(), Shape({1, 1, 3, 2}));
+  EXPECT_THAT(got->at("y").as<int64_t>(), ElementsAre(3, 3, 4, 4, 0, 0));
+}
+
 TEST(OnnxOperators, ABatchOfNoneIsResizedToNone) {
   ModelMaker maker(19);
   maker.Input("x", {0, 1, 2, 2}).Initializer("scales", {4}, {1, 1, 2, 2}).Output("y");

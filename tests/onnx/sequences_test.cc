@@ -108,15 +108,26 @@ TEST(OnnxLoops, WithoutAConditionGoByTheirCount) {
   EXPECT_THAT(std::string(endless.Import().status().message()), HasSubstr("a loop without an end"));
 }
 
-TEST(OnnxLoops, OfNoStepsHaveNoRowsToRead) {
-  ModelMaker maker;
-  maker.Input("x", {2}).IntInitializer("none", {}, {0}).Output("y");
+TEST(OnnxLoops, OfNoStepsCollectNoRows) {
+  ModelMaker maker, sums;
+  maker.Input("x", {2}).Input("none_of_three", {3, 0}).IntInitializer("none", {}, {0}).Output("y").Output("rows").Output("sum").Output("columns");
   SetGraph(maker.Node("Loop", {"none", "", "x"}, {"y", "rows"}), "body", Doubling(true));
-  const absl::StatusOr<Arrays> got = RunOnce(maker.bytes(), {{"x", Floats({2}, {1, 2})}});
+  sums.Input("before", {}).Input("column", {3}).Output("after").Output("twice");
+  SetInt(sums.Node("ReduceSum", {"column"}, {"sum"}), "keepdims", 0);
+  sums.Node("Add", {"before", "sum"}, {"after"});
+  sums.Node("Add", {"column", "column"}, {"twice"});
+  maker.Initializer("start", {}, {5});
+  onnx_proto::NodeProto& scan = maker.Node("Scan", {"start", "none_of_three"}, {"sum", "columns"});
+  SetGraph(scan, "body", sums);
+  SetInt(scan, "num_scan_inputs", 1);
+  SetInts(scan, "scan_input_axes", {1});
+  SetInts(scan, "scan_output_axes", {-1});
+  const absl::StatusOr<Arrays> got = RunOnce(maker.bytes(), {{"x", Floats({2}, {1, 2})}, {"none_of_three", Floats({3, 0}, {})}});
   ASSERT_TRUE(got.ok()) << got.status();
   EXPECT_THAT(got->at("y").as<float>(), ElementsAre(1, 2));
-  maker.Output("rows");
-  EXPECT_THAT(std::string(maker.Import().status().message()), HasSubstr("'rows' comes from a loop of no steps"));
+  EXPECT_EQ(got->at("rows").shape(), Shape({0, 2}));
+  EXPECT_THAT(got->at("sum").as<float>(), ElementsAre(5));
+  EXPECT_EQ(got->at("columns").shape(), Shape({3, 0}));
 }
 
 TEST(OnnxLoops, HaveConstantsOnceNotAtEveryStep) {

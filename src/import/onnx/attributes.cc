@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "graph/with_message.h"
 #include "onnx/lowering.h"
 
 namespace millrace::onnx {
@@ -29,7 +30,7 @@ absl::StatusOr<Tensor> NodeContext::Constant(int i) {
   if (!has(i)) return Error(absl::StrCat("input ", i, " is missing"));
   absl::StatusOr<Tensor> value = source_.Value(node_.input(i));
   if (!value.ok()) {
-    return absl::Status(value.status().code(), absl::StrCat(Describe(), ": input ", i, " ", value.status().message()));
+    return WithMessage(value.status(), absl::StrCat(Describe(), ": input ", i, " ", value.status().message()));
   }
   return value;
 }

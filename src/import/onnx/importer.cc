@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "graph/with_message.h"
 #include "onnx/fold.h"
 #include "onnx/tensors.h"
 
@@ -39,15 +40,7 @@ absl::Status Missing(const std::string& name, const char* source) {
   return absl::UnimplementedError(absl::StrCat("'", name, "' comes from ", source, ", which is not supported"));
 }
 
-}  // namespace
-
-int64_t MainOpset(const RepeatedPtrField<onnx_proto::OperatorSetIdProto>& sets, int64_t fallback) {
-  for (const onnx_proto::OperatorSetIdProto& set : sets) {
-    if (IsMainDomain(set.domain())) return set.version();
-  }
-  return fallback;
-}
-
+// A node name that TensorFlow accepts: other characters become '_'.
 std::string NodeName(std::string_view onnx_name) {
   std::string name;
   for (char ch : onnx_name) {
@@ -57,6 +50,15 @@ std::string NodeName(std::string_view onnx_name) {
   const size_t first = name.find_first_not_of("/_-");
   name = first == std::string::npos ? "unnamed" : name.substr(first);
   return name;
+}
+
+}  // namespace
+
+int64_t MainOpset(const RepeatedPtrField<onnx_proto::OperatorSetIdProto>& sets, int64_t fallback) {
+  for (const onnx_proto::OperatorSetIdProto& set : sets) {
+    if (IsMainDomain(set.domain())) return set.version();
+  }
+  return fallback;
 }
 
 Importer::Importer(const onnx_proto::ModelProto& model, const std::string& folder, const OnnxOptions& options,
@@ -274,7 +276,7 @@ Output Importer::UseAs(const std::string& name, bool trainable) {
   if (!made.constant.valid() && !made.variable.valid()) {
     absl::StatusOr<Tensor> value = TensorFromOnnx(*entry.initializer, folder_);
     if (!value.ok()) {
-      b_.Fail(absl::Status(value.status().code(), absl::StrCat("initialiser '", name, "' ", value.status().message())));
+      b_.Fail(WithMessage(value.status(), absl::StrCat("initialiser '", name, "' ", value.status().message())));
       return none;
     }
     NameScope root(b_, "/");
@@ -295,7 +297,7 @@ absl::StatusOr<Tensor> Importer::Value(const std::string& name) {
   if (found->second.initializer != nullptr) return TensorFromOnnx(*found->second.initializer, folder_);
   absl::StatusOr<Tensor> value = Known(found->second.output);
   if (value.ok()) return value;
-  return absl::Status(value.status().code(), absl::StrCat("('", name, "') ", value.status().message()));
+  return WithMessage(value.status(), absl::StrCat("('", name, "') ", value.status().message()));
 }
 
 absl::StatusOr<Tensor> Importer::Known(const Output& output) {
@@ -425,7 +427,7 @@ absl::Status Importer::AddNode(const NodeProto& node) {
   if (!b_.ok()) {
     const std::string message(b_.status().message());
     if (message.find(context.Describe()) != std::string::npos) return b_.status();
-    return absl::Status(b_.status().code(), absl::StrCat(context.Describe(), ": ", message));
+    return WithPrefix(b_.status(), context.Describe());
   }
   MR_RETURN_IF_ERROR(status);
   for (int i = 0; i < node.output_size(); ++i) {

@@ -23,9 +23,6 @@ constexpr int kMostNested = 32;  // graphs and calls
 // The version of ONNX's own operators.
 int64_t MainOpset(const google::protobuf::RepeatedPtrField<onnx_proto::OperatorSetIdProto>& sets, int64_t fallback);
 
-// A node name that TensorFlow accepts: other characters become '_'.
-std::string NodeName(std::string_view onnx_name);
-
 // One attempt at importing. When it fails because values of inputs or initialisers decide shapes or turns, `missing_values`
 // names them: another attempt with these among `baked` may succeed.
 class Importer final : public ValueSource {

@@ -3,9 +3,9 @@
 
 #include <google/protobuf/arena.h>
 
-#include "absl/strings/str_cat.h"
 #include "files/mapped_file.h"
 #include "graph/one_line.h"
+#include "graph/with_message.h"
 #include "onnx/importer.h"
 #include "proto/parse.h"
 
@@ -20,7 +20,7 @@ absl::StatusOr<OnnxModel> Import(std::string_view bytes, const std::string& fold
   google::protobuf::Arena arena;
   auto* model = google::protobuf::Arena::CreateMessage<onnx_proto::ModelProto>(&arena);
   if (absl::Status status = ParseBinary(bytes, model); !status.ok()) {
-    return absl::Status(status.code(), absl::StrCat("not an ONNX model: ", status.message()));
+    return WithPrefix(status, "not an ONNX model");
   }
   // Inputs that turn out to decide shapes become constants, attempt by attempt.
   std::set<std::string> baked;
@@ -51,7 +51,7 @@ absl::StatusOr<OnnxModel> LoadOnnx(const std::string& path, const OnnxOptions& o
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   absl::StatusOr<OnnxModel> model = onnx::OnnxFromBytes(file->bytes(), folder.empty() ? "." : folder.string(), options);
   if (model.ok()) return model;
-  return absl::Status(model.status().code(), absl::StrCat(path, ": ", model.status().message()));
+  return WithPrefix(model.status(), path);
 }
 
 std::vector<std::string> OnnxOps() { return onnx::LoweringTable::Builtin().Names(); }

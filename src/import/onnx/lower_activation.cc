@@ -1,5 +1,4 @@
 // Activations, softmax and its kin.
-#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"

@@ -11,6 +11,13 @@ using onnx_proto::AttributeProto;
 
 constexpr int64_t kMostSteps = 20000;
 
+// No elements along a new axis, of such as the body would have given.
+Output NoneOf(const Output& element, int64_t axis) {
+  Shape shape;
+  for (int d = 0; d <= element.rank(); ++d) shape.AddDim(d == axis ? 0 : element.dim(d < axis ? d : d - 1));
+  return element.builder()->SharedConst(Tensor(element.dtype(), shape));
+}
+
 // If of a condition that is known: the graph holds the branch that is taken.
 absl::Status If(NodeContext& c) {
   MR_RETURN_IF_ERROR(c.ExpectInputs(1, 1));
@@ -44,13 +51,16 @@ absl::Status Loop(NodeContext& c) {
   if (count.size() != 1 || going.size() != 1) return c.Error("count or condition is not one element");
   std::vector<ModelValue> values;
   for (int i = 0; i < states; ++i) values.push_back(c.any(i + 2));
-  std::vector<std::vector<Output>> scanned(scans);
-  for (int64_t step = 0; step < count[0] && going[0] != 0; ++step) {
-    if (step >= kMostSteps) return c.Unsupported(absl::StrCat("unrolling over more than ", kMostSteps, " steps"));
+  const auto turn = [&](int64_t step) {
     std::vector<ModelValue> inputs = {ValueOf(c.b.SharedConst(Tensor::Scalar<int64_t>(step))),
                                       ValueOf(c.b.SharedConst(Tensor::Scalar<bool>(true)))};
     inputs.insert(inputs.end(), values.begin(), values.end());
-    MR_ASSIGN_OR_RETURN(const std::vector<ModelValue> outputs, c.source().Lower(body->g(), inputs));
+    return c.source().Lower(body->g(), inputs);
+  };
+  std::vector<std::vector<Output>> scanned(scans);
+  for (int64_t step = 0; step < count[0] && going[0] != 0; ++step) {
+    if (step >= kMostSteps) return c.Unsupported(absl::StrCat("unrolling over more than ", kMostSteps, " steps"));
+    MR_ASSIGN_OR_RETURN(const std::vector<ModelValue> outputs, turn(step));
     // A loop without a condition goes by the count alone, whatever the body says.
     if (c.has(1)) {
       if (!outputs[0].tensor.valid()) return c.b.status();
@@ -62,9 +72,22 @@ absl::Status Loop(NodeContext& c) {
     for (int i = 0; i < scans; ++i) scanned[i].push_back(outputs[1 + states + i].tensor);
   }
   for (int i = 0; i < states; ++i) c.Set(i, values[i]);
-  for (int i = 0; i < scans && states + i < c.num_outputs(); ++i) {
-    c.Set(states + i, scanned[i].empty() ? NoValue("a loop of no steps that collects values") : ValueOf(ops::Pack(scanned[i], 0)));
+  const int collected = std::min(scans, c.num_outputs() - states);
+  if (collected > 0 && scanned[0].empty()) {
+    const absl::StatusOr<std::vector<ModelValue>> outputs = turn(0);  // for the types of what it collects
+    for (int i = 0; i < collected; ++i) {
+      // A body that cannot be there without a step, such as one that takes the first of no elements.
+      if (!outputs.ok()) {
+        c.Set(states + i, NoValue("a loop of no steps that collects values"));
+        continue;
+      }
+      const Output& element = (*outputs)[1 + states + i].tensor;
+      if (!element.valid()) return c.b.status();
+      c.Set(states + i, NoneOf(element, 0));
+    }
+    return absl::OkStatus();
   }
+  for (int i = 0; i < collected; ++i) c.Set(states + i, ops::Pack(scanned[i], 0));
   return absl::OkStatus();
 }
 
@@ -98,24 +121,30 @@ absl::Status Scan(NodeContext& c) {
     if (in_reverse[i] != 0) std::reverse(elements[i].begin(), elements[i].end());
     if (elements[i].size() != elements[0].size()) return c.Error("sequences differ in length");
   }
+  // Without steps the body is still what the types of the results come from.
+  const bool none = elements[0].empty();
+  for (size_t i = 0; i < elements.size() && none; ++i) {
+    const Output x = c.in(states + static_cast<int>(i));
+    MR_ASSIGN_OR_RETURN(const int64_t axis, c.Axis(in_axes[i], x.rank()));
+    IntList dims = Dims(x);
+    dims.erase(dims.begin() + axis);
+    elements[i].push_back(ops::Full(c.b, {x.dtype(), Shape(dims)}, 0));
+  }
   std::vector<std::vector<Output>> scanned(scans);
   for (size_t step = 0; step < elements[0].size(); ++step) {
     std::vector<ModelValue> inputs;
     for (const Output& value : values) inputs.push_back(ValueOf(value));
     for (const std::vector<Output>& sequence : elements) inputs.push_back(ValueOf(sequence[step]));
     MR_ASSIGN_OR_RETURN(const std::vector<ModelValue> outputs, c.source().Lower(body->g(), inputs));
-    for (int i = 0; i < states; ++i) values[i] = outputs[i].tensor;
+    for (int i = 0; i < states && !none; ++i) values[i] = outputs[i].tensor;
     for (int i = 0; i < scans; ++i) scanned[i].push_back(outputs[states + i].tensor);
   }
   for (int i = 0; i < states; ++i) c.Set(i, values[i]);
   for (int i = 0; i < scans && states + i < c.num_outputs(); ++i) {
-    if (scanned[i].empty()) {
-      c.Set(states + i, NoValue("a scan of no steps"));
-      continue;
-    }
+    if (!scanned[i][0].valid()) return c.b.status();
     if (out_reverse[i] != 0) std::reverse(scanned[i].begin(), scanned[i].end());
     MR_ASSIGN_OR_RETURN(const int64_t axis, c.Axis(out_axes[i], scanned[i][0].rank() + 1));
-    c.Set(states + i, ops::Pack(scanned[i], axis));
+    c.Set(states + i, none ? NoneOf(scanned[i][0], axis) : ops::Pack(scanned[i], axis));
   }
   return absl::OkStatus();
 }

@@ -1,6 +1,9 @@
 // What detectors use: regions and convolutions at computed places, boxes that suppress each other.
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "onnx/lowering.h"
@@ -60,49 +63,106 @@ Output RegionSamples(const Output& start, const Output& extent, int64_t count, i
   return start + extent * fractions;
 }
 
-absl::Status RoiAlign(NodeContext& c) {
-  MR_RETURN_IF_ERROR(c.ExpectInputs(3, 3));
-  const Output x = c.in(0), rois = c.in(1), batch = c.in(2);
-  if (!x.valid() || !rois.valid() || !batch.valid()) return absl::OkStatus();
-  const int64_t height = c.Int("output_height", 1), width = c.Int("output_width", 1), grid = c.Int("sampling_ratio", 0);
-  const std::string mode = c.String("mode", "avg");
-  const bool half_pixel = c.opset() >= 16 && c.String("coordinate_transformation_mode", "half_pixel") == "half_pixel";
-  if (grid == 0) return c.Unsupported("sampling_ratio 0, as many samples as a region is large");
-  if (x.rank() != 4 || rois.rank() != 2 || rois.dim(1) != 4 || batch.shape() != Shape({rois.dim(0)}) || height < 1 ||
-      width < 1 || grid < 0 || (mode != "avg" && mode != "max") || x.shape().num_elements() == 0) {
-    return c.Error(absl::StrCat("input ", x.type().ToString(), ", regions ", rois.type().ToString(), ", mode '", mode,
-                                "'"));
-  }
-  constexpr int64_t kMost = 1 << 24;
-  if (Product({height, grid, width, grid}) > kMost) {
-    return c.Error(absl::StrCat("regions of ", height, " x ", width, " values by ", grid, " x ", grid, " samples are absurd"));
-  }
-  const IntList d = Dims(x);
-  const int64_t regions = rois.dim(0);
-  const Output scaled = rois * static_cast<double>(c.Float("spatial_scale", 1)) - (half_pixel ? 0.5 : 0.0);
+// How regions are pooled, and the images as rows of channels.
+struct RegionPool {
+  int64_t height = 1, width = 1, samples = 0;
+  double scale = 1;
+  bool half_pixel = false, takes_max = false;
+  Output rows;
+  IntList image;  // its shape
+};
+using Grid = std::pair<int64_t, int64_t>;  // samples of a value, along y and x
+
+// rois [regions, 4] with `grid` samples of every value: [regions, channels, height, width].
+Output PoolRegions(const RegionPool& p, const Output& rois, const Output& batch, Grid grid) {
+  const int64_t regions = rois.dim(0), channels = p.image[1];
+  if (grid.first < 1 || grid.second < 1) return ops::Full(*rois.builder(), {p.rows.dtype(), Shape({regions, channels, p.height, p.width})}, 0);
+  const Output scaled = rois * p.scale - (p.half_pixel ? 0.5 : 0.0);
   const auto corner = [&](int64_t i) { return ops::Slice(scaled, {0, i}, {regions, 1}); };
   Output extent_x = corner(2) - corner(0), extent_y = corner(3) - corner(1);
-  if (!half_pixel) {
+  if (!p.half_pixel) {
     extent_x = ops::Binary("Maximum", extent_x, 1);
     extent_y = ops::Binary("Maximum", extent_y, 1);
   }
-  const IntList along_y = {regions, height * grid, 1}, along_x = {regions, 1, width * grid};
-  const Neighbours y = BetweenEdges(ops::Reshape(RegionSamples(corner(1), extent_y, height, grid), along_y), d[2]);
-  const Neighbours at_x = BetweenEdges(ops::Reshape(RegionSamples(corner(0), extent_x, width, grid), along_x), d[3]);
+  const IntList along_y = {regions, p.height * grid.first, 1}, along_x = {regions, 1, p.width * grid.second};
+  const Neighbours y = BetweenEdges(ops::Reshape(RegionSamples(corner(1), extent_y, p.height, grid.first), along_y), p.image[2]);
+  const Neighbours at_x = BetweenEdges(ops::Reshape(RegionSamples(corner(0), extent_x, p.width, grid.second), along_x), p.image[3]);
   const Output first = ops::Reshape(
-      ops::Binary("Mul", ops::Cast(batch, DataType::kInt32), static_cast<double>(d[2] * d[3])), {regions, 1, 1});
-  const Output rows = RowsOf(x);
+      ops::Binary("Mul", ops::Cast(batch, DataType::kInt32), static_cast<double>(p.image[2] * p.image[3])), {regions, 1, 1});
   Output all;
   for (int i = 0; i < 4; ++i) {
     const int v = i / 2, h = i % 2;
     const Output weight = ops::ExpandDims(y.weights[v] * at_x.weights[h], -1);
-    const Output part = ValuesAt(rows, first, y.places[v], at_x.places[h], d[3]) * weight;
+    const Output part = ValuesAt(p.rows, first, y.places[v], at_x.places[h], p.image[3]) * weight;
     // The largest of the weighed pixels, not of the values between them.
-    all = !all.valid() ? part : mode == "max" ? ops::Maximum(all, part) : all + part;
+    all = !all.valid() ? part : p.takes_max ? ops::Maximum(all, part) : all + part;
   }
-  const Output bins = ops::Reshape(all, {regions, height, grid, width, grid, d[1]});
-  const Output pooled = mode == "max" ? ops::Max(bins, {2, 4}) : ops::Mean(bins, {2, 4});
-  c.Set(0, ops::Transpose(pooled, {0, 3, 1, 2}));
+  const Output bins = ops::Reshape(all, {regions, p.height, grid.first, p.width, grid.second, channels});
+  return ops::Transpose(p.takes_max ? ops::Max(bins, {2, 4}) : ops::Mean(bins, {2, 4}), {0, 3, 1, 2});
+}
+
+// As many samples as regions of known corners are large.
+std::vector<Grid> GridsOf(const RegionPool& p, const Tensor& rois) {
+  std::vector<Grid> grids;
+  const float scale = static_cast<float>(p.scale), offset = p.half_pixel ? 0.5f : 0.0f;
+  const auto at = [&](int64_t i) { return static_cast<float>(rois.DoubleAt(i)) * scale - offset; };
+  const auto samples = [&](int64_t begin, int64_t end, int64_t count) {
+    float extent = at(end) - at(begin);
+    if (!p.half_pixel) extent = std::max(extent, 1.0f);
+    const float samples = std::ceil(extent / static_cast<float>(count));
+    constexpr float kMost = 1 << 24;  // PoolRegions is not asked for as many
+    return samples > 0 ? static_cast<int64_t>(std::min(samples, kMost)) : 0;
+  };
+  for (int64_t i = 0; i < rois.num_elements(); i += 4) grids.push_back({samples(i + 1, i + 3, p.height), samples(i, i + 2, p.width)});
+  return grids;
+}
+
+absl::Status CheckSamples(const NodeContext& c, const RegionPool& p, Grid grid) {
+  constexpr int64_t kMost = 1 << 24;
+  if (Product({p.height, grid.first, p.width, grid.second}) <= kMost) return absl::OkStatus();
+  return c.Error(absl::StrCat("regions of ", p.height, " x ", p.width, " values by ", grid.first, " x ", grid.second, " samples are absurd"));
+}
+
+absl::Status RoiAlign(NodeContext& c) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(3, 3));
+  const std::string mode = c.String("mode", "avg");
+  RegionPool p{c.Int("output_height", 1), c.Int("output_width", 1), c.Int("sampling_ratio", 0), static_cast<double>(c.Float("spatial_scale", 1))};
+  p.half_pixel = c.opset() >= 16 && c.String("coordinate_transformation_mode", "half_pixel") == "half_pixel";
+  p.takes_max = mode == "max";
+  const absl::StatusOr<Tensor> known = p.samples == 0 ? c.Constant(1) : absl::StatusOr<Tensor>(Tensor());
+  if (!known.ok()) return c.Unsupported("sampling_ratio 0, as many samples as a region is large, of regions that are not known while the model is read,");
+  const Output x = c.in(0), rois = p.samples == 0 ? c.b.SharedConst(*known) : c.in(1), batch = c.in(2);
+  if (!x.valid() || !rois.valid() || !batch.valid()) return absl::OkStatus();
+  if (x.rank() != 4 || rois.rank() != 2 || rois.dim(1) != 4 || batch.shape() != Shape({rois.dim(0)}) || p.height < 1 ||
+      p.width < 1 || p.samples < 0 || (mode != "avg" && mode != "max") || x.shape().num_elements() == 0) {
+    return c.Error(absl::StrCat("input ", x.type().ToString(), ", regions ", rois.type().ToString(), ", mode '", mode,
+                                "'"));
+  }
+  p.image = Dims(x);
+  p.rows = RowsOf(x);
+  if (p.samples > 0) {
+    MR_RETURN_IF_ERROR(CheckSamples(c, p, {p.samples, p.samples}));
+    c.Set(0, PoolRegions(p, rois, batch, {p.samples, p.samples}));
+    return absl::OkStatus();
+  }
+  // Regions of one number of samples together, then all in their order.
+  std::map<Grid, IntList> by_grid;
+  const std::vector<Grid> grids = GridsOf(p, *known);
+  for (size_t i = 0; i < grids.size(); ++i) by_grid[grids[i]].push_back(static_cast<int64_t>(i));
+  std::vector<Output> parts;
+  IntList place(grids.size());
+  int64_t next = 0;
+  for (const auto& [grid, regions] : by_grid) {
+    MR_RETURN_IF_ERROR(CheckSamples(c, p, grid));
+    const Output numbers = c.b.Ints(regions);
+    parts.push_back(PoolRegions(p, ops::Gather(rois, numbers), ops::Gather(batch, numbers), grid));
+    for (int64_t region : regions) place[region] = next++;
+  }
+  if (parts.empty()) {
+    c.Set(0, PoolRegions(p, rois, batch, {0, 0}));
+  } else {
+    c.Set(0, parts.size() == 1 ? parts[0] : ops::Gather(ops::Concat(parts, 0), c.b.Ints(place)));
+  }
   return absl::OkStatus();
 }
 

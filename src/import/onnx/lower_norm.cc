@@ -81,6 +81,10 @@ absl::Status BatchNormalization(NodeContext& c) {
   const Output x = c.in(0);
   if (!x.valid()) return absl::OkStatus();
   if (x.rank() < 2) return c.Error(absl::StrCat("input is ", x.type().ToString(), ", expected channels in dimension 1"));
+  // Of a row of channels each channel is one element.
+  if (c.Int("spatial", 1) == 0 && x.rank() > 2) {
+    return c.Unsupported(absl::StrCat("spatial=0 (opset ", c.opset(), "), statistics of every element of a channel,"));
+  }
   BatchNorm n{x, c.in(1), c.in(2), c.state(3), c.state(4), c.Float("epsilon", 1e-5f), Trains(c)};
   for (const Output& values : {n.scale, n.offset, n.mean, n.variance}) {
     if (!values.valid()) return absl::OkStatus();

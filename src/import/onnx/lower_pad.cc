@@ -52,7 +52,7 @@ Output Cropped(const Output& x, const std::vector<AxisPads>& pads) {
 }
 
 absl::StatusOr<std::vector<AxisPads>> ReadPads(NodeContext& c, const Output& x) {
-  IntList list = c.Ints("pads", {}), axes = Iota(x.rank());
+  IntList list = c.Ints("pads", c.Ints("paddings", {})), axes = Iota(x.rank());
   if (c.has(1)) {
     MR_ASSIGN_OR_RETURN(list, c.ConstantInts(1));
   }

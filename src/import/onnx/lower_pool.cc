@@ -1,6 +1,5 @@
 // Pools, NCHW with one to three spatial dimensions.
 #include <algorithm>
-#include <cmath>
 #include <functional>
 
 #include "absl/strings/str_cat.h"

@@ -1,7 +1,4 @@
 // Reductions, arg reductions, cumulative sums.
-#include <algorithm>
-
-#include "absl/strings/str_cat.h"
 #include "onnx/lowering.h"
 
 namespace millrace::onnx {

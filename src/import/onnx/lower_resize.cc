@@ -12,7 +12,7 @@ namespace {
 struct ResizeRule {
   std::string mode;         // nearest, linear, cubic
   std::string coordinates;  // coordinate_transformation_mode
-  std::string nearest;
+  std::string nearest;      // nearest_mode, or simple: up where the axis shrinks, else down
   double cubic_a = -0.75;
   double extrapolation = 0;
   bool exclude_outside = false;
@@ -21,23 +21,23 @@ struct ResizeRule {
 
 struct ResizeAxis {
   int64_t axis = 0, input = 0, output = 0;
-  double scale = 1, wide = 0;  // wide: the length that coordinates are of, before it is made whole
-  double roi_begin = 0, roi_end = 1;
+  float scale = 1, wide = 0;  // wide: the length that coordinates are of, before it is made whole
+  float roi_begin = 0, roi_end = 1;
 };
 
-// Where output element `i` lies in the input.
-double Position(const ResizeRule& rule, const ResizeAxis& a, int64_t i) {
-  const double x = static_cast<double>(i), input = static_cast<double>(a.input), wide = a.wide;
+// Where output element `i` lies in the input. In float, as onnxruntime and ONNX's reference have it: edges and ties are decided by it.
+float Position(const ResizeRule& rule, const ResizeAxis& a, int64_t i) {
+  const float x = static_cast<float>(i), input = static_cast<float>(a.input), wide = a.wide;
   if (rule.coordinates == "asymmetric") return x / a.scale;
   if (rule.coordinates == "align_corners") return wide == 1 ? 0 : x * (input - 1) / (wide - 1);
   if (rule.coordinates == "tf_crop_and_resize") {
-    const double span = (a.roi_end - a.roi_begin) * (input - 1);
-    return a.roi_begin * (input - 1) + (wide == 1 ? span / 2 : x * span / (wide - 1));
+    if (wide == 1) return 0.5f * (a.roi_begin + a.roi_end) * (input - 1);
+    return a.roi_begin * (input - 1) + x * (a.roi_end - a.roi_begin) * (input - 1) / (wide - 1);
   }
   if (rule.coordinates == "pytorch_half_pixel" && wide == 1) return 0;
-  const double half_pixel = (x + 0.5) / a.scale - 0.5;
+  const float half_pixel = (x + 0.5f) / a.scale - 0.5f;
   if (rule.coordinates != "half_pixel_symmetric") return half_pixel;
-  return input / 2 * (1 - static_cast<double>(a.output) / wide) + half_pixel;
+  return input / 2 * (1 - static_cast<float>(a.output) / wide) + half_pixel;
 }
 
 double Cubic(double distance, double a) {
@@ -58,6 +58,7 @@ Weights WeightsAt(const ResizeRule& rule, double ratio, double scale) {
     const bool up = ratio == 1                             ? true
                     : rule.nearest == "floor"              ? false
                     : rule.nearest == "ceil"               ? true
+                    : rule.nearest == "simple"             ? scale < 1
                     : rule.nearest == "round_prefer_ceil"  ? ratio >= 0.5
                                                            : ratio > 0.5;
     weights.first = up ? 1 : 0;
@@ -149,6 +150,8 @@ absl::Status ReadScales(NodeContext& c, const Output& x, int scales_input, int s
   IntList sizes;
   if (scales_input < 0) {
     for (float scale : c.Floats("scales")) scales.push_back(scale);
+    // The first opset has two of its own for images.
+    if (c.Attribute("height_scale") != nullptr) scales = {1, 1, c.Float("height_scale", 1), c.Float("width_scale", 1)};
   } else if (c.has(scales_input)) {
     MR_ASSIGN_OR_RETURN(scales, c.ConstantFloats(scales_input));
   }
@@ -166,14 +169,14 @@ absl::Status ReadScales(NodeContext& c, const Output& x, int scales_input, int s
       continue;
     }
     if (a.input < 1) return c.Error(absl::StrCat("input is ", x.type().ToString(), ", expected elements"));
-    const double input = static_cast<double>(a.input);
-    a.scale = scales.empty() ? static_cast<double>(sizes[i]) / input : scales[i];
-    const double output = scales.empty() ? static_cast<double>(sizes[i]) : std::floor(input * a.scale);
-    constexpr double kMost = 1 << 24;
+    const float input = static_cast<float>(a.input);
+    a.scale = scales.empty() ? static_cast<float>(sizes[i]) / input : static_cast<float>(scales[i]);
+    const float output = scales.empty() ? static_cast<float>(sizes[i]) : std::floor(input * a.scale);
+    constexpr float kMost = 1 << 24;
     if (!(a.scale > 0) || !(output >= 1) || !(output <= kMost)) {
       return c.Error(absl::StrCat("axis ", a.axis, " of ", a.input, " elements to ", output));
     }
-    constexpr double kMostTaps = 1024;
+    constexpr float kMostTaps = 1024;
     if (c.Int("antialias", 0) != 0 && 4 / a.scale > kMostTaps) return c.Unsupported(absl::StrCat("antialiasing at a scale of ", a.scale));
     a.output = static_cast<int64_t>(output);
     // Not through the scale: 49 elements times 1/49 are a little less than one.
@@ -182,13 +185,13 @@ absl::Status ReadScales(NodeContext& c, const Output& x, int scales_input, int s
   }
   if (sizes.empty() || policy == "stretch" || request.axes.empty()) return absl::OkStatus();
   const auto smaller = [](const ResizeAxis& a, const ResizeAxis& b) { return a.scale < b.scale; };
-  const double scale = policy == "not_larger"
+  const float scale = policy == "not_larger"
                            ? std::min_element(request.axes.begin(), request.axes.end(), smaller)->scale
                            : std::max_element(request.axes.begin(), request.axes.end(), smaller)->scale;
   for (ResizeAxis& a : request.axes) {
     a.scale = scale;
-    a.output = std::max<int64_t>(1, static_cast<int64_t>(std::floor(static_cast<double>(a.input) * scale + 0.5)));
-    a.wide = static_cast<double>(a.input) * scale;
+    a.output = std::max<int64_t>(1, static_cast<int64_t>(std::round(static_cast<float>(a.input) * scale)));
+    a.wide = static_cast<float>(a.input) * scale;
   }
   return absl::OkStatus();
 }
@@ -215,7 +218,7 @@ absl::Status Resize(NodeContext& c) {
   constexpr int64_t kModernOpset = 11;
   const bool modern = c.opset() >= kModernOpset;
   rule.coordinates = c.String("coordinate_transformation_mode", modern ? "half_pixel" : "asymmetric");
-  rule.nearest = c.String("nearest_mode", modern ? "round_prefer_floor" : "floor");
+  rule.nearest = c.String("nearest_mode", modern ? "round_prefer_floor" : "simple");
   rule.cubic_a = c.Float("cubic_coeff_a", -0.75f);
   rule.extrapolation = c.Float("extrapolation_value", 0);
   rule.exclude_outside = c.Int("exclude_outside", 0) != 0;
@@ -232,8 +235,8 @@ absl::Status Resize(NodeContext& c) {
     for (size_t i = 0; i < axes.size(); ++i) {
       constexpr double kMost = 1e6;
       if (!(std::abs(roi[i]) <= kMost && std::abs(roi[axes.size() + i]) <= kMost)) return c.Error("roi is absurd");
-      request.axes[i].roi_begin = roi[i];
-      request.axes[i].roi_end = roi[axes.size() + i];
+      request.axes[i].roi_begin = static_cast<float>(roi[i]);
+      request.axes[i].roi_end = static_cast<float>(roi[axes.size() + i]);
     }
   }
   return Emit(c, x, request);

@@ -1,6 +1,5 @@
 // Sampling at computed places: GridSample, AffineGrid, Col2Im.
 #include <algorithm>
-#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "onnx/lowering.h"

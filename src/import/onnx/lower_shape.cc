@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "onnx/lowering.h"
 #include "onnx/tensors.h"
@@ -56,8 +57,12 @@ absl::Status SizeOf(NodeContext& c) {
 }
 
 absl::Status Reshape(NodeContext& c) {
-  MR_RETURN_IF_ERROR(c.ExpectInputs(2, 2));
-  MR_ASSIGN_OR_RETURN(IntList shape, c.ConstantInts(1));
+  IntList shape = c.Ints("shape", {});  // of the first opsets
+  const bool by_attribute = c.Attribute("shape") != nullptr;
+  MR_RETURN_IF_ERROR(c.ExpectInputs(by_attribute ? 1 : 2, by_attribute ? 1 : 2));
+  if (!by_attribute) {
+    MR_ASSIGN_OR_RETURN(shape, c.ConstantInts(1));
+  }
   const Output x = c.in(0);
   if (!x.valid()) return absl::OkStatus();
   for (size_t i = 0; i < shape.size() && c.Int("allowzero", 0) == 0; ++i) {
@@ -136,10 +141,20 @@ absl::Status Convert(NodeContext& c, DataType dtype) {
   return absl::OkStatus();
 }
 
+// The first opsets spell the type.
+absl::Status CastByName(NodeContext& c, const std::string& name) {
+  onnx_proto::TensorProto::DataType number = onnx_proto::TensorProto::UNDEFINED;
+  const bool known = onnx_proto::TensorProto::DataType_Parse(absl::AsciiStrToUpper(name), &number);
+  const DataType dtype = known ? TypeFromOnnx(number) : DataType::kInvalid;
+  return dtype == DataType::kInvalid ? c.Unsupported(absl::StrCat("element type ", name)) : Convert(c, dtype);
+}
+
 absl::Status Cast(NodeContext& c) {
   MR_RETURN_IF_ERROR(c.ExpectInputs(1, 1));
+  const AttributeProto* to = c.Attribute("to");
+  if (to == nullptr) return c.Error("attribute 'to' is missing");
+  if (to->type() == AttributeProto::STRING) return CastByName(c, to->s());
   MR_ASSIGN_OR_RETURN(const DataType dtype, TypeAttribute(c, "to", DataType::kInvalid));
-  if (dtype == DataType::kInvalid) return c.Error("attribute 'to' is missing");
   return Convert(c, dtype);
 }
 
