@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -79,7 +80,27 @@ class TensorWriter {
 absl::StatusOr<std::unique_ptr<TensorWriter>> OpenArrays(const std::string& path);        // SaveArrays
 absl::StatusOr<std::unique_ptr<TensorWriter>> OpenCheckpoint(const std::string& prefix);  // WriteCheckpoint
 
-// A function of a SavedModel that can be run: keys as the model's author named them -> tensors of the graph.
+// Under which keys a checkpoint holds what a mutable table has.
+struct SavedTable {
+  std::string keys, values;
+};
+
+// What the checkpoints of a saver call the variables and the mutable tables of its graph, each by its shared_name or node name.
+struct CheckpointNames {
+  std::map<std::string, std::string> variables;
+  std::map<std::string, SavedTable> tables;
+};
+// LoadGraph, with the names of the saver that a MetaGraphDef tells of; in other files, and where the graph lacks that saver, those of
+// tables alone, as whatever restores them has them.
+struct MetaGraph {
+  MetaGraph(Graph of) : graph(std::move(of)) {}  // NOLINT(google-explicit-constructor): a graph is one without a saver
+  Graph graph;
+  CheckpointNames names;
+};
+absl::StatusOr<MetaGraph> LoadMetaGraph(const std::string& path);
+
+// A function of a SavedModel that can be run: keys as the model's author named them -> tensors of the graph. A sparse tensor KEY is
+// three: KEY/indices, KEY/values and KEY/dense_shape.
 struct SavedSignature {
   struct Info {
     std::string tensor;  // "serve_x:0"
@@ -88,18 +109,23 @@ struct SavedSignature {
   std::map<std::string, Info> inputs;   // to feed
   std::map<std::string, Info> outputs;  // to fetch; without outputs, run the targets
   std::vector<std::string> targets;     // operations among the outputs: run for their effect
+  std::map<std::string, absl::Status> unread;  // inputs and outputs that are no tensors, and what they are instead
 };
 
 struct SavedModel {
   Graph graph;
   std::map<std::string, SavedSignature> signatures;
-  std::map<std::string, absl::Status> unread_signatures;  // why these are not among them: sparse or ragged inputs
+  std::map<std::string, absl::Status> unread_signatures;  // why these are not among them: they name what the graph does not have
   // The model's checkpoint, nullptr where it has none, and under which key it holds each of the graph's variables, by variable
   // name (shared_name or node name): WriteCheckpoint under these keys makes a checkpoint that TensorFlow restores into the model.
   std::shared_ptr<TensorReader> checkpoint;
   std::map<std::string, std::string> checkpoint_keys;
+  std::map<std::string, SavedTable> checkpoint_tables;  // the same of mutable tables
   // Other entries of the checkpoint that its reader needs (TensorFlow's object graph), by key.
   std::map<std::string, Tensor> checkpoint_extras;
+  // What of the model's own initialisation is to be run once the variables have their values, as TensorFlow's loaders do: what uses variables
+  // or mutable tables.
+  std::vector<std::string> init_targets;
 };
 
 // The graph of `dir`/saved_model.pb (or .pbtxt) that has exactly these tags, its variables from `dir`/variables. Nodes that name

@@ -286,7 +286,8 @@ std::string Usage() {
     const std::string name = absl::StrCat(command.name, *command.arguments == '\0' ? "" : " ", command.arguments);
     absl::StrAppend(&text, "  ", name, std::string(16 - name.size(), ' '), command.summary, "\n");
   }
-  return text + "\nmillrace COMMAND --help shows the command's flags. --flagfile=FILE reads flags from a file, one a line.\n"
+  return text + "\nmillrace COMMAND --help shows the command's flags. --flagfile=FILE reads flags from a file, one a line;\n"
+                "--v=1 logs more: what each pass took of the time for planning, nodes that run on the host.\n"
                 "millrace --version shows the version.\n"
                 "Exit status: 0 done, 1 the run failed, 2 wrong usage, 3 does not fit the budget.\n";
 }

@@ -29,7 +29,7 @@ struct Environment {
   // Called when the input is read: until then there is nothing to end in order, and Ctrl-C ends the process at once.
   std::function<void()> catch_interrupts = [] {};
 
-  std::function<absl::StatusOr<Graph>(const std::string& path)> load_graph;
+  std::function<absl::StatusOr<MetaGraph>(const std::string& path)> load_graph;
   std::function<absl::StatusOr<std::unique_ptr<Session>>(std::shared_ptr<const Graph>, SessionOptions)> create_session;
   std::function<absl::StatusOr<SavedModel>(const std::string& folder)> load_saved_model;
   std::function<absl::StatusOr<OnnxModel>(const std::string& path, const OnnxOptions& options)> load_onnx;

@@ -1,7 +1,6 @@
 // millrace export: the graph with partitions, swap nodes and reasons.
 #include <memory>
 #include <string>
-#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"

@@ -12,7 +12,6 @@
 #include "cli/feeds.h"
 #include "glog/logging.h"
 #include "graph/float16.h"
-#include "millrace/status.h"
 
 namespace millrace::cli {
 namespace {

@@ -198,7 +198,7 @@ absl::StatusOr<std::map<std::string, Shape>> ParseFeedShapes(const std::string& 
 absl::StatusOr<Session::FeedTypes> SyntheticFeedTypes(const Graph& graph, const std::vector<std::string>& fetches,
                                                       const std::vector<std::string>& targets,
                                                       const std::map<std::string, Shape>& shapes,
-                                                      const Session::FeedTypes& given) {
+                                                      const Session::FeedTypes& given, const std::map<std::string, std::string>& keys) {
   for (const auto& [name, shape] : shapes) {
     const absl::StatusOr<OutputRef> ref = graph.FindTensor(name);
     if (!ref.ok() || FeedName(graph, *ref) != name || NumFedOutputs(graph.node(ref->node)) <= ref->index) {
@@ -213,7 +213,8 @@ absl::StatusOr<Session::FeedTypes> SyntheticFeedTypes(const Graph& graph, const 
     const std::string name = FeedName(graph, ref);
     TensorType type = TypeInGraph(graph, ref);
     if (const auto shape = shapes.find(name); shape != shapes.end()) type.shape = shape->second;
-    if (!type.shape.fully_known()) unknown.push_back(absl::StrCat(name, " ", type.ToString()));
+    const auto key = keys.find(name);
+    if (!type.shape.fully_known()) unknown.push_back(absl::StrCat(key == keys.end() ? name : key->second, " ", type.ToString()));
     types[name] = type;
   }
   if (!unknown.empty()) {
@@ -222,6 +223,14 @@ absl::StatusOr<Session::FeedTypes> SyntheticFeedTypes(const Graph& graph, const 
                      "; give it with --feed_shapes=NAME:DIMxDIM..."));
   }
   return types;
+}
+
+absl::StatusOr<std::vector<std::string>> UnfedInputs(const Graph& graph, const std::vector<std::string>& fetches,
+                                                     const std::vector<std::string>& targets, const Session::FeedTypes& given) {
+  MR_ASSIGN_OR_RETURN(const std::set<OutputRef> reached, Reached(graph, fetches, targets, given));
+  std::vector<std::string> names;
+  for (const OutputRef ref : reached) names.push_back(FeedName(graph, ref));
+  return names;
 }
 
 absl::StatusOr<Session::Feeds> SyntheticFeeds(const Session::FeedTypes& types, uint64_t seed) {

@@ -20,11 +20,15 @@ TensorType DeclaredFeedType(const Graph& graph, OutputRef ref);
 
 // Types of the placeholders that `fetches` and `targets` need, and of what iterators and queues hand over to them ("it", "it:1"),
 // except those in `given`. The shape is that of `shapes`, else the graph's own, which must be known then: all that are not are
-// named at once. Warns of shapes that are of no use, and refuses those that `given` contradicts.
+// named at once, by their names in `keys` where they have one. Warns of shapes that are of no use, and refuses those that `given` contradicts.
 absl::StatusOr<Session::FeedTypes> SyntheticFeedTypes(const Graph& graph, const std::vector<std::string>& fetches,
                                                       const std::vector<std::string>& targets,
                                                       const std::map<std::string, Shape>& shapes,
-                                                      const Session::FeedTypes& given);
+                                                      const Session::FeedTypes& given, const std::map<std::string, std::string>& keys = {});
+
+// What of these `fetches` and `targets` need that is not in `given`: "x", "it:1".
+absl::StatusOr<std::vector<std::string>> UnfedInputs(const Graph& graph, const std::vector<std::string>& fetches,
+                                                     const std::vector<std::string>& targets, const Session::FeedTypes& given);
 
 // Tensors of these types, the same bytes for the same seed: floats uniform in [-1, 1), integers and bools 0 or 1
 // (valid as labels and indices of any graph), strings empty.

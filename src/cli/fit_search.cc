@@ -1,7 +1,6 @@
 #include "cli/fit_search.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

@@ -66,6 +66,7 @@ std::string SignaturesText(const SavedModel& model) {
   std::string text;
   for (const auto& [name, signature] : model.signatures) {
     absl::StrAppend(&text, "signature    ", name, ": ", KeysText(signature.inputs), " -> ", KeysText(signature.outputs), "\n");
+    for (const auto& [key, why] : signature.unread) absl::StrAppend(&text, "             of which ", why.message(), "\n");
   }
   for (const auto& [name, status] : model.unread_signatures) absl::StrAppend(&text, "signature    ", name, " cannot be run: ", status.message(), "\n");
   return text;
@@ -117,8 +118,8 @@ absl::StatusOr<Inspected> LoadInspected(const Options& options, const Environmen
     MR_ASSIGN_OR_RETURN(Workload workload, LoadWorkload(input, FeedValues::kTypesOnly, environment));
     inspected.graph = std::move(workload.graph);
   } else if (options.input.saved_model.empty()) {
-    MR_ASSIGN_OR_RETURN(Graph loaded, environment.load_graph(options.input.graph));
-    inspected.graph = std::make_shared<const Graph>(std::move(loaded));
+    MR_ASSIGN_OR_RETURN(MetaGraph loaded, environment.load_graph(options.input.graph));
+    inspected.graph = std::make_shared<const Graph>(std::move(loaded.graph));
   } else {
     MR_ASSIGN_OR_RETURN(SavedModel model, environment.load_saved_model(options.input.saved_model));
     *environment.out << SignaturesText(model);

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/partitioned_variables.h"
-#include "millrace/status.h"
+#include "graph/with_message.h"
 #include "passes/rewrite/prune.h"
 
 namespace millrace::cli {
@@ -49,8 +49,8 @@ absl::StatusOr<Session::Feeds> RestoredTensors(const Graph& graph, const std::ve
     const Node& node = needed->node(NodeId{id});
     const Tensor prefix = StringsAt(*needed, node.inputs[0]), keys = StringsAt(*needed, node.inputs[1]), slices = StringsAt(*needed, node.inputs[2]);
     const auto at_node = [&](const absl::Status& status) {
-      return absl::Status(status.code(), absl::StrCat("node '", node.name, "' (RestoreV2): ", status.message(),
-                                                      "; --checkpoint_in=PREFIX in place of --init_targets starts from a checkpoint elsewhere"));
+      return WithMessage(status, absl::StrCat("node '", node.name, "' (RestoreV2): ", status.message(),
+                                              "; --checkpoint_in=PREFIX in place of --init_targets starts from a checkpoint elsewhere"));
     };
     if (prefix.empty() || keys.empty() || slices.empty() || prefix.num_elements() != 1 || keys.num_elements() != slices.num_elements()) {
       return at_node(absl::UnimplementedError("prefix, names and slices must be constants"));

@@ -74,7 +74,7 @@ absl::Status SetParts(const StrategyOptions& options, PlanningOptions& planning)
   planning.tflms.exclude_inputs = FilterOf(options.filters.exclude_inputs);
   planning.tflms.include_outputs = FilterOf(options.filters.include_outputs);
   planning.tflms.include_inputs = FilterOf(options.filters.include_inputs);
-  return AsUsageError(CheckTflmsOptions(planning.tflms));
+  return AsUsageError(CheckTflmsOptions(planning.tflms, "--"));
 }
 
 absl::StatusOr<ReplanOptions::Mode> ReplanMode(const std::string& text) {

@@ -1,8 +1,12 @@
 #include "cli/variable_files.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
+#include "cli/checkpoint_tables.h"
 #include "cli/exit_status.h"
 #include "cli/outputs.h"
+#include "glog/logging.h"
 #include "millrace/status.h"
 
 namespace millrace::cli {
@@ -10,23 +14,55 @@ namespace millrace::cli {
 VariableFiles::VariableFiles(const OutputOptions& options, const Workload& workload, const Environment& environment)
     : workload_(workload),
       arrays_(options.variables_out, environment.open_arrays),
-      checkpoint_(options.checkpoint_out, environment.open_checkpoint) {}
+      checkpoint_(options.checkpoint_out, environment.open_checkpoint) {
+  for (const auto& [name, key] : workload.checkpoint_keys) named_by_saver_[key] = name;
+}
 
 void VariableFiles::Add(const std::string& name, const Tensor& value) {
   if (arrays_.wanted()) arrays_.Add(name, value);
-  if (!checkpoint_.wanted()) return;
+  if (checkpoint_.wanted()) AddToCheckpoint(name, value);
+}
+
+void VariableFiles::AddToCheckpoint(const std::string& name, const Tensor& value) {
+  added_.insert(name);
   if (const auto part = workload_.checkpoint_parts.find(name); part != workload_.checkpoint_parts.end()) {
     checkpoint_.Add(part->second, value);
     return;
   }
-  const auto key = workload_.checkpoint_keys.find(name);
-  checkpoint_.Add(key == workload_.checkpoint_keys.end() ? name : key->second, value);
+  if (const auto table = workload_.checkpoint_tables.find(name); table != workload_.checkpoint_tables.end()) AddTable(table->second, value);
+  if (const auto key = workload_.checkpoint_keys.find(name); key != workload_.checkpoint_keys.end()) {
+    checkpoint_.Add(key->second, value);
+  } else if (const auto other = named_by_saver_.find(name); other != named_by_saver_.end()) {
+    LOG(WARNING) << "--checkpoint_out: variable '" << name << "' is left out: the graph's saver has '" << other->second << "' under that name";
+  } else {
+    checkpoint_.Add(name, value);
+  }
+}
+
+void VariableFiles::AddTable(const CheckpointTable& table, const Tensor& bytes) {
+  const absl::StatusOr<std::pair<Tensor, Tensor>> exported = KeysAndValues(table, bytes);
+  if (!exported.ok()) return checkpoint_.Fail(exported.status());
+  checkpoint_.Add(table.saved.keys, exported->first);
+  checkpoint_.Add(table.saved.values, exported->second);
+}
+
+void VariableFiles::AddRest() {
+  for (const auto& [name, read] : workload_.initial_values) {
+    if (added_.count(name) > 0) continue;
+    const absl::StatusOr<Tensor> value = read();
+    if (!value.ok()) return checkpoint_.Fail(value.status());
+    if (value->dtype() == DataType::kString) AddToCheckpoint(name, *value);
+  }
+  for (const auto& [name, table] : workload_.checkpoint_tables) {
+    if (added_.count(name) == 0) AddTable(table, EmptyTable(table));
+  }
 }
 
 absl::Status VariableFiles::Finish(const Arrays& node_states) {
   absl::Status written;
   if (arrays_.wanted()) AddError(arrays_.Finish(), written);
   if (!checkpoint_.wanted()) return written;
+  AddRest();
   for (const auto& [key, value] : workload_.checkpoint_extras) checkpoint_.Add(key, value);
   for (const auto& [node, state] : node_states) checkpoint_.Add(absl::StrCat(kNodeStatePrefix, node), state);
   AddError(checkpoint_.Finish(), written);

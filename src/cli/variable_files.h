@@ -3,7 +3,9 @@
 #define MILLRACE_SRC_CLI_VARIABLE_FILES_H_
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "absl/status/status.h"
@@ -20,7 +22,8 @@ class VariableFiles {
 
   // An error of one file is kept for Finish and does not end the other.
   void Add(const std::string& name, const Tensor& value);
-  // The files appear, the checkpoint with the nodes' states. The first error of either.
+  // The files appear, the checkpoint with the nodes' states and with what no session takes: strings, tables that no step has used. The first
+  // error of either.
   absl::Status Finish(const Arrays& node_states);
 
  private:
@@ -33,6 +36,8 @@ class VariableFiles {
     bool wanted() const { return !path_.empty(); }
     void Add(const std::string& name, const Tensor& value);
     void Add(const VariablePart& part, const Tensor& value);
+    // Of what was to be added.
+    void Fail(const absl::Status& status) { status_.Update(status); }
     absl::Status Finish();
 
    private:
@@ -44,7 +49,13 @@ class VariableFiles {
     absl::Status status_;
   };
 
+  void AddToCheckpoint(const std::string& name, const Tensor& value);
+  void AddTable(const CheckpointTable& table, const Tensor& bytes);
+  void AddRest();
+
   const Workload& workload_;
+  std::map<std::string, std::string> named_by_saver_;  // variables, by the key that checkpoints have them under
+  std::set<std::string> added_;
   File arrays_;
   File checkpoint_;
 };

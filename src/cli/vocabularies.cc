@@ -15,10 +15,11 @@
 #include "cli/partitioned_variables.h"
 #include "glog/logging.h"
 #include "graph/unread_file.h"
+#include "graph/with_message.h"
 #include "millrace/op.h"
 #include "millrace/status.h"
 #include "passes/control_flow/control_flow_ops.h"
-#include "passes/rewrite/kept_state.h"
+#include "passes/control_flow/kept_state.h"
 #include "passes/rewrite/known_tables.h"
 
 namespace millrace::cli {
@@ -129,8 +130,7 @@ absl::StatusOr<std::optional<Vocabulary>> ReadVocabulary(const Graph& graph, con
   if (!file || empty) return absl::NotFoundError(absl::StrCat(path.strings()[0], ": ", empty ? "the file is empty" : std::strerror(errno)));
   absl::StatusOr<Vocabulary> vocabulary = VocabularyOf(node, table, file);
   if (vocabulary.ok()) return *std::move(vocabulary);
-  return absl::Status(vocabulary.status().code(), absl::StrCat("node '", node.name, "' (", node.op, "): ", path.strings()[0], ": ",
-                                                               vocabulary.status().message()));
+  return WithPrefix(vocabulary.status(), absl::StrCat("node '", node.name, "' (", node.op, "): ", path.strings()[0]));
 }
 
 // `import` fills `table` with the vocabulary.

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
-#include <set>
 #include <system_error>
 #include <utility>
 
@@ -15,16 +14,16 @@
 #include "cli/exit_status.h"
 #include "cli/feed_types.h"
 #include "cli/feeds.h"
+#include "cli/initial_values.h"
 #include "cli/restored_tensors.h"
 #include "cli/reuse_memory.h"
 #include "cli/vocabularies.h"
 #include "glog/logging.h"
 #include "graph/parameters.h"
 #include "graph/variable_name.h"
-#include "millrace/op.h"
+#include "graph/with_message.h"
 #include "millrace/optimizers.h"
 #include "millrace/status.h"
-#include "passes/rewrite/kept_state.h"
 #include "passes/unroll/questions.h"
 
 namespace millrace::cli {
@@ -87,7 +86,7 @@ absl::StatusOr<const SavedSignature*> FindSignature(const SavedModel& model, con
   if (found != model.signatures.end()) return &found->second;
   const auto unread = model.unread_signatures.find(name.empty() ? "serving_default" : name);
   if (unread != model.unread_signatures.end()) {
-    return absl::Status(unread->second.code(), absl::StrCat("signature '", unread->first, "': ", unread->second.message()));
+    return WithPrefix(unread->second, absl::StrCat("signature '", unread->first, "'"));
   }
   std::map<std::string, const SavedSignature*> given;
   for (const auto& [key, signature] : model.signatures) {
@@ -95,6 +94,13 @@ absl::StatusOr<const SavedSignature*> FindSignature(const SavedModel& model, con
     if (!own) given[key] = &signature;
   }
   if (name.empty() && given.size() == 1) return given.begin()->second;
+  if (given.empty() && !model.unread_signatures.empty()) {
+    const auto& [key, why] = *model.unread_signatures.begin();
+    return WithPrefix(why, absl::StrCat("signature '", key, "'"));
+  }
+  if (given.empty()) {
+    return absl::NotFoundError("the model has no signature, so nothing in it can be run; save it with some (tf.saved_model.save(..., signatures=...))");
+  }
   if (name.empty()) return absl::NotFoundError(absl::StrCat("give --signature: the model has ", Keys(given)));
   return absl::NotFoundError(absl::StrCat("the model has no signature '", name, "', expected one of ", Keys(given)));
 }
@@ -105,11 +111,13 @@ absl::Status UseSignature(const SavedSignature& signature, const InputOptions& o
   std::vector<std::string> keys = options.fetches;
   if (keys.empty()) {
     for (const auto& [key, info] : signature.outputs) keys.push_back(key);
+    for (const auto& [key, why] : signature.unread) LOG(WARNING) << "of the signature " << why.message() << ", and is left out";
   }
   workload.fetches.clear();
   for (const std::string& key : keys) {
     const auto output = signature.outputs.find(key);
     if (output == signature.outputs.end()) {
+      if (const auto unread = signature.unread.find(key); unread != signature.unread.end()) return WithPrefix(unread->second, "fetch");
       return absl::NotFoundError(
           absl::StrCat("fetch ", key, ": the signature has no such output, expected ", Keys(signature.outputs)));
     }
@@ -119,18 +127,46 @@ absl::Status UseSignature(const SavedSignature& signature, const InputOptions& o
   return absl::OkStatus();
 }
 
+bool Fits(const Shape& shape, const Shape& declared) {
+  if (declared.unknown_rank()) return true;
+  bool fits = shape.rank() == declared.rank();
+  for (int d = 0; fits && d < shape.rank(); ++d) fits = declared.dim(d) < 0 || declared.dim(d) == shape.dim(d);
+  return fits;
+}
+
 // Feeds by input key -> by tensor.
-absl::StatusOr<Session::Feeds> FeedsByTensor(const SavedSignature& signature, const Session::Feeds& by_key) {
+absl::StatusOr<Session::Feeds> FeedsByTensor(const SavedSignature& signature, const Graph& graph, const Session::Feeds& by_key) {
   Session::Feeds feeds;
   for (const auto& [key, tensor] : by_key) {
     const auto input = signature.inputs.find(key);
     if (input == signature.inputs.end()) {
+      if (const auto unread = signature.unread.find(key); unread != signature.unread.end()) return WithPrefix(unread->second, "feed");
       return absl::NotFoundError(
           absl::StrCat("feed ", key, ": the signature has no such input, expected ", Keys(signature.inputs)));
+    }
+    if (const absl::StatusOr<OutputRef> ref = graph.FindTensor(input->second.tensor); ref.ok()) {
+      const TensorType declared = DeclaredFeedType(graph, *ref);
+      if (!Fits(tensor.shape(), declared.shape)) {
+        return absl::InvalidArgumentError(absl::StrCat("feed ", key, " is ", tensor.type().ToString(), ", expected ", declared.ToString()));
+      }
     }
     feeds.emplace(input->second.tensor, tensor);
   }
   return feeds;
+}
+
+// What the step needs of the signature's inputs is fed.
+absl::Status CheckInputsFed(const Workload& workload) {
+  if (workload.input_keys.empty()) return absl::OkStatus();
+  const absl::StatusOr<std::vector<std::string>> unfed = UnfedInputs(*workload.graph, workload.fetches, workload.targets, workload.feed_types);
+  if (!unfed.ok()) return absl::OkStatus();  // planning says why
+  std::vector<std::string> keys;
+  for (const std::string& name : *unfed) {
+    if (const auto key = workload.input_keys.find(name); key != workload.input_keys.end()) keys.push_back(key->second);
+  }
+  if (keys.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("not fed, but needed by the fetches and targets: ", absl::StrJoin(keys, ", "),
+                                                 "; the file of --feeds gives inputs under these names, --synthetic_feeds makes them"));
 }
 
 // "name" of "name:0".
@@ -217,40 +253,32 @@ constexpr int64_t kBytesPerNode = 1000;
 // partitions are planned 33; untouched addresses cost nothing.
 constexpr int64_t kBytesPerByteOfGraph = 40;
 
-std::function<absl::StatusOr<Tensor>()> ValueIn(std::shared_ptr<TensorReader> reader, std::string key) {
-  return [reader = std::move(reader), key = std::move(key)] { return reader->Read(key); };
-}
-
-// Variables whose wholes the reader has, and not themselves.
-std::map<std::string, VariablePart> PartsIn(const TensorReader& reader, const std::map<std::string, VariablePart>& parts) {
-  const std::vector<std::string>& names = reader.names();
-  const auto holds = [&](const std::string& key) { return std::binary_search(names.begin(), names.end(), key); };
-  std::map<std::string, VariablePart> found;
-  for (const auto& [name, part] : parts) {
-    if (holds(part.key) && !holds(name)) found.emplace(name, part);
+// The signature's step of a SavedModel, with the model's values.
+absl::Status LoadModel(const InputOptions& options, std::map<std::string, Shape>& shapes, const Environment& environment, Workload& workload) {
+  MR_ASSIGN_OR_RETURN(SavedModel model, environment.load_saved_model(options.saved_model));
+  MR_ASSIGN_OR_RETURN(const SavedSignature* signature, FindSignature(model, options.signature));
+  MR_RETURN_IF_ERROR(UseSignature(*signature, options, workload));
+  MR_ASSIGN_OR_RETURN(workload.feeds, FeedsByTensor(*signature, model.graph, workload.feeds));
+  for (const auto& [key, info] : signature->inputs) {
+    workload.input_keys[WithoutIndex(info.tensor)] = key;
+    auto shape = shapes.extract(key);
+    if (shape.empty()) continue;
+    shape.key() = WithoutIndex(info.tensor);
+    shapes.insert(std::move(shape));
   }
-  return found;
-}
-
-std::function<absl::StatusOr<Tensor>()> SliceIn(std::shared_ptr<TensorReader> reader, VariablePart part) {
-  return [reader = std::move(reader), part = std::move(part)] { return reader->ReadSlice(part.key, part.slice); };
-}
-
-// Checkpoints go by the names of variables without their containers, where no two become one.
-std::map<std::string, std::string> KeysWithoutContainers(const Graph& graph) {
-  std::map<std::string, std::set<std::string>> variables;  // by key
-  for (int32_t i = 0; i < graph.num_ids(); ++i) {
-    const Node& node = graph.node(NodeId{i});
-    if (node.removed || !IsVariable(node)) continue;
-    Node alone = node;
-    alone.attrs.Set("container", std::string());
-    variables[VariableName(alone)].insert(VariableName(node));
+  TakeValuesOf(model, workload);
+  if (model.checkpoint == nullptr && !model.checkpoint_keys.empty() && options.checkpoint_in.empty()) {
+    LOG(WARNING) << options.saved_model << ": no checkpoint at variables/variables.index, so its variables have no values; --checkpoint_in gives some";
   }
-  std::map<std::string, std::string> keys;
-  for (const auto& [key, names] : variables) {
-    if (names.size() == 1 && *names.begin() != key) keys[*names.begin()] = key;
+  for (const std::string& target : model.init_targets) {
+    if (std::find(workload.init_targets.begin(), workload.init_targets.end(), target) == workload.init_targets.end()) workload.init_targets.push_back(target);
   }
-  return keys;
+  workload.values_before_init = true;
+  workload.values_after_init = !options.checkpoint_in.empty();
+  MR_RETURN_IF_ERROR(ReadVocabularies(model.graph));
+  workload.graph = std::make_shared<const Graph>(std::move(model.graph));
+  workload.values_from = options.saved_model;
+  return absl::OkStatus();
 }
 
 // Graph, fetches, targets and feeds from a file of arrays.
@@ -263,106 +291,17 @@ absl::Status LoadGraphAndFeeds(const InputOptions& options, std::map<std::string
   workload.targets = options.targets;
   if (!options.onnx.empty()) return LoadOnnxModel(options, shapes, environment, workload);
   if (options.saved_model.empty()) {
-    MR_ASSIGN_OR_RETURN(Graph graph, environment.load_graph(options.graph));
-    MR_RETURN_IF_ERROR(ReadVocabularies(graph));
-    workload.checkpoint_keys = KeysWithoutContainers(graph);
-    workload.checkpoint_parts = PartitionedVariables(graph);
-    workload.graph = std::make_shared<const Graph>(std::move(graph));
+    MR_ASSIGN_OR_RETURN(MetaGraph loaded, environment.load_graph(options.graph));
+    MR_RETURN_IF_ERROR(ReadVocabularies(loaded.graph));
+    NameForCheckpoints(loaded.graph, loaded.names, workload);
+    workload.graph = std::make_shared<const Graph>(std::move(loaded.graph));
     workload.fetches = options.fetches;
     for (const std::string& fetch : options.fetches) {
       workload.fetch_names.push_back(fetch.find(':') == std::string::npos ? fetch + ":0" : fetch);
     }
     return absl::OkStatus();
   }
-  MR_ASSIGN_OR_RETURN(SavedModel model, environment.load_saved_model(options.saved_model));
-  MR_ASSIGN_OR_RETURN(const SavedSignature* signature, FindSignature(model, options.signature));
-  MR_RETURN_IF_ERROR(UseSignature(*signature, options, workload));
-  MR_ASSIGN_OR_RETURN(workload.feeds, FeedsByTensor(*signature, workload.feeds));
-  for (const auto& [key, info] : signature->inputs) {
-    auto shape = shapes.extract(key);
-    if (shape.empty()) continue;
-    shape.key() = WithoutIndex(info.tensor);
-    shapes.insert(std::move(shape));
-  }
-  workload.checkpoint_parts = PartitionedVariables(model.graph);
-  MR_RETURN_IF_ERROR(ReadVocabularies(model.graph));
-  workload.graph = std::make_shared<const Graph>(std::move(model.graph));
-  workload.values_from = options.saved_model;
-  if (model.checkpoint != nullptr) {
-    for (const auto& [name, key] : model.checkpoint_keys) workload.initial_values[name] = ValueIn(model.checkpoint, key);
-    for (const auto& [name, part] : PartsIn(*model.checkpoint, workload.checkpoint_parts)) {
-      workload.initial_values[name] = SliceIn(model.checkpoint, part);
-    }
-  } else if (!model.checkpoint_keys.empty() && options.checkpoint_in.empty()) {
-    LOG(WARNING) << options.saved_model << ": no checkpoint at variables/variables.index, so its variables have no values; --checkpoint_in gives some";
-  }
-  workload.checkpoint_keys = std::move(model.checkpoint_keys);
-  workload.checkpoint_extras = std::move(model.checkpoint_extras);
-  return absl::OkStatus();
-}
-
-// "a, b, c, d, e and 7 more".
-std::string FirstOf(std::vector<std::string> names) {
-  constexpr size_t kMost = 5;
-  const size_t more = names.size() - std::min(names.size(), kMost);
-  names.resize(names.size() - more);
-  return absl::StrCat(absl::StrJoin(names, ", "), more > 0 ? absl::StrCat(" and ", more, " more") : "");
-}
-
-// Values that no node of the graph goes by are kept and written again by --checkpoint_out, and variables without values may
-// have an initializer; but a name may be misspelt.
-void WarnOfStrangers(const std::string& prefix, const Workload& workload) {
-  const Graph& graph = *workload.graph;
-  std::set<std::string> names, variables;
-  for (int32_t i = 0; i < graph.num_ids(); ++i) {
-    const Node& node = graph.node(NodeId{i});
-    if (node.removed) continue;
-    const OpDef* def = OpRegistry::Builtin().Find(node.op);
-    names.insert(VariableName(node));
-    names.insert(NameOfKeptState(node));
-    if (def != nullptr && def->is_variable) variables.insert(VariableName(node));
-  }
-  std::vector<std::string> strangers, missing;
-  for (const auto& [name, value] : workload.initial_values) {
-    if (names.count(name) == 0) strangers.push_back(name);
-  }
-  for (const std::string& name : variables) {
-    if (workload.initial_values.count(name) == 0) missing.push_back(name);
-  }
-  if (!strangers.empty()) LOG(WARNING) << prefix << ": the graph has no variable " << FirstOf(std::move(strangers)) << " of the checkpoint";
-  if (missing.empty()) return;
-  LOG(WARNING) << prefix << ": no value of " << FirstOf(std::move(missing)) << ", which "
-               << (workload.init_targets.empty() ? "have none then" : "start as the init_targets leave them");
-}
-
-// The checkpoint's values instead of those that the model came with. Keys are what checkpoint_out writes; a SavedModel tells those of all
-// its variables, which must be there.
-absl::Status ReadCheckpoint(const std::string& prefix, bool of_saved_model, const Environment& environment, Workload& workload) {
-  MR_ASSIGN_OR_RETURN(const std::shared_ptr<TensorReader> reader, environment.open_checkpoint_reader(prefix));
-  workload.initial_values.clear();
-  workload.values_from = absl::StrCat("--checkpoint_in=", prefix);
-  std::set<std::string> keys(reader->names().begin(), reader->names().end());
-  for (const auto& [name, key] : workload.checkpoint_keys) {
-    if (keys.erase(key) > 0) {
-      workload.initial_values[name] = ValueIn(reader, key);
-    } else if (of_saved_model) {
-      return absl::NotFoundError(absl::StrCat(prefix, ": no ", key, ", the value of variable ", name));
-    }
-  }
-  for (const auto& [name, part] : PartsIn(*reader, workload.checkpoint_parts)) {
-    keys.erase(part.key);
-    workload.initial_values[name] = SliceIn(reader, part);
-  }
-  for (const std::string& key : keys) {
-    if (workload.checkpoint_extras.count(key) > 0) continue;
-    if (!absl::StartsWith(key, kNodeStatePrefix)) {
-      workload.initial_values[key] = ValueIn(reader, key);
-      continue;
-    }
-    MR_ASSIGN_OR_RETURN(workload.initial_states[key.substr(sizeof(kNodeStatePrefix) - 1)], reader->Read(key));
-  }
-  WarnOfStrangers(prefix, workload);
-  return absl::OkStatus();
+  return LoadModel(options, shapes, environment, workload);
 }
 
 // Of variables whose types the graph tells.
@@ -375,6 +314,26 @@ std::map<std::string, TensorType> DeclaredTypes(const Graph& graph) {
     if (type.shape.fully_known()) types.emplace(VariableName(node), std::move(type));
   }
   return types;
+}
+
+absl::Status SetInitialValues(const Workload& workload, Session& session, const std::function<bool()>& interrupted) {
+  const std::map<std::string, TensorType> declared = DeclaredTypes(*workload.graph);
+  for (const auto& [name, read] : workload.initial_values) {
+    if (interrupted()) return absl::CancelledError("interrupted before the first step");
+    MR_ASSIGN_OR_RETURN(const Tensor value, read());
+    const auto type = declared.find(name);
+    if (type != declared.end() && value.type() != type->second) {
+      return absl::InvalidArgumentError(absl::StrCat(workload.values_from, ": variable '", name, "' is ", value.type().ToString(),
+                                                     ", the graph declares ", type->second.ToString()));
+    }
+    if (value.dtype() == DataType::kString) {
+      LOG(WARNING) << workload.values_from << ": '" << name << "' holds strings, which no variable does here; only --checkpoint_out keeps it";
+      continue;
+    }
+    const absl::Status set = session.SetVariable(name, value);
+    if (!set.ok()) return WithPrefix(set, workload.values_from);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -408,37 +367,26 @@ absl::StatusOr<Workload> LoadWorkload(const InputOptions& options, FeedValues va
   workload.feed_types = TypesOf(workload.feeds);
   if (options.synthetic_feeds) {
     MR_ASSIGN_OR_RETURN(Session::FeedTypes types, SyntheticFeedTypes(*workload.graph, workload.fetches, workload.targets,
-                                                                     shapes, workload.feed_types));
+                                                                     shapes, workload.feed_types, workload.input_keys));
     if (values == FeedValues::kMade) {
       MR_ASSIGN_OR_RETURN(Session::Feeds feeds, SyntheticFeeds(types, options.seed));
       workload.feeds.merge(feeds);
     }
     workload.feed_types.merge(types);
   }
+  MR_RETURN_IF_ERROR(CheckInputsFed(workload));
+  MR_RETURN_IF_ERROR(DeclareShapes(workload));
   return workload;
 }
 
 absl::Status Initialise(const Workload& workload, Session& session, const std::function<bool()>& interrupted) {
-  if (!workload.init_targets.empty()) {
+  const bool runs_targets = !workload.init_targets.empty();
+  if (runs_targets && workload.values_before_init) MR_RETURN_IF_ERROR(SetInitialValues(workload, session, interrupted));
+  if (runs_targets) {
     MR_ASSIGN_OR_RETURN(const Session::Feeds feeds, workload.init_feeds());
     MR_RETURN_IF_ERROR(session.Run(feeds, {}, workload.init_targets, nullptr));
   }
-  const std::map<std::string, TensorType> declared = DeclaredTypes(*workload.graph);
-  for (const auto& [name, read] : workload.initial_values) {
-    if (interrupted()) return absl::CancelledError("interrupted before the first step");
-    MR_ASSIGN_OR_RETURN(const Tensor value, read());
-    const auto type = declared.find(name);
-    if (type != declared.end() && value.type() != type->second) {
-      return absl::InvalidArgumentError(absl::StrCat(workload.values_from, ": variable '", name, "' is ", value.type().ToString(),
-                                                     ", the graph declares ", type->second.ToString()));
-    }
-    if (value.dtype() == DataType::kString) {
-      LOG(WARNING) << workload.values_from << ": '" << name << "' holds strings, which no variable does here; it is left out";
-      continue;
-    }
-    const absl::Status set = session.SetVariable(name, value);
-    if (!set.ok()) return WithMessage(set, absl::StrCat(workload.values_from, ": ", set.message()));
-  }
+  if (!runs_targets || workload.values_after_init) MR_RETURN_IF_ERROR(SetInitialValues(workload, session, interrupted));
   for (const auto& [node, state] : workload.initial_states) MR_RETURN_IF_ERROR(session.SetNodeState(node, state));
   return absl::OkStatus();
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "cli/checkpoint_tables.h"
 #include "cli/environment.h"
 #include "cli/options.h"
 #include "cli/partitioned_variables.h"
@@ -29,8 +30,10 @@ struct Workload {
   std::function<absl::StatusOr<Session::Feeds>()> init_feeds = [] { return Session::Feeds(); };
   int64_t steps = 1;
   std::shared_ptr<const ExecutionPlan> plan;  // of the steps, when it comes from a file
-  // Variables that get these values after the initialisers and before the first step (a checkpoint's), each read then.
+  // Variables that get these values (a checkpoint's) before the first step, each read then: after the init targets have run, before they
+  // run, or both.
   std::map<std::string, std::function<absl::StatusOr<Tensor>()>> initial_values;
+  bool values_before_init = false, values_after_init = true;
   std::string values_from;  // what errors call the checkpoint
   // States of nodes at the same moment, by node: streams of random ops go on where they were saved.
   Arrays initial_states;
@@ -38,6 +41,8 @@ struct Workload {
   std::map<std::string, std::string> checkpoint_keys;
   Arrays checkpoint_extras;
   std::map<std::string, VariablePart> checkpoint_parts;  // variables that checkpoints have as slices of others
+  std::map<std::string, CheckpointTable> checkpoint_tables;  // by the variables that they are here
+  std::map<std::string, std::string> input_keys;  // by placeholder: what a SavedModel's signature calls it
 };
 
 // Checkpoints hold the state of node N under this followed by N; TensorFlow reads the keys that it knows and no others.
@@ -49,7 +54,8 @@ enum class FeedValues { kMade, kTypesOnly };
 // is wrong usage.
 absl::StatusOr<Workload> LoadWorkload(const InputOptions& options, FeedValues values, const Environment& environment);
 
-// What comes before the first step: the init targets, then values and states of a checkpoint or SavedModel. Cancelled when it is
+// What comes before the first step: the init targets, then values and states of a checkpoint. A SavedModel's values come before the init
+// targets, which its own initialisation is one of, and those of a checkpoint in place of them before and after. Cancelled when it is
 // interrupted between two values.
 absl::Status Initialise(const Workload& workload, Session& session, const std::function<bool()>& interrupted);
 

@@ -1,5 +1,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "graph/with_message.h"
 #include "import/tensor_proto.h"
 #include "millrace/status.h"
 
@@ -130,10 +131,7 @@ absl::StatusOr<AttrMap> AttrMapFromProto(const google::protobuf::RepeatedPtrFiel
   attrs.Reserve(entries.size());
   for (const proto::AttrEntry& entry : entries) {
     absl::StatusOr<AttrValue> value = absl::StartsWith(entry.key(), "_") ? NoteFromProto(entry.value()) : AttrFromProto(entry.value());
-    if (!value.ok()) {
-      return absl::Status(value.status().code(),
-                          absl::StrCat("attribute '", entry.key(), "': ", value.status().message()));
-    }
+    if (!value.ok()) return WithPrefix(value.status(), absl::StrCat("attribute '", entry.key(), "'"));
     attrs.Set(entry.key(), *std::move(value));
   }
   return attrs;

@@ -12,12 +12,15 @@
 #include <cstring>
 #include <filesystem>
 #include <set>
+#include <system_error>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "files/atomic_file.h"
 #include "files/crc32c.h"
 #include "files/mapped_file.h"
+#include "graph/with_message.h"
 #include "import/first_error_writer.h"
 #include "import/tensor_proto.h"
 #include "import/tensor_slice.h"
@@ -94,7 +97,7 @@ absl::StatusOr<CheckpointIndex> ReadIndex(const std::string& prefix) {
   MR_ASSIGN_OR_RETURN(const std::shared_ptr<const MappedFile> file, MappedFile::Open(IndexPath(prefix)));
   absl::StatusOr<CheckpointIndex> index = ParseCheckpointIndex(file->bytes());
   if (index.ok()) return index;
-  return absl::Status(index.status().code(), absl::StrCat(IndexPath(prefix), ": ", index.status().message()));
+  return WithPrefix(index.status(), IndexPath(prefix));
 }
 
 // Appends the tensor's bytes and fills in the entry's place and checksum.
@@ -196,7 +199,7 @@ class CheckpointReader final : public TensorReader {
   }
 
   absl::Status AtTensor(const std::string& name, const absl::Status& status) const {
-    return absl::Status(status.code(), absl::StrCat(prefix_, ": tensor '", name, "': ", status.message()));
+    return WithPrefix(status, absl::StrCat(prefix_, ": tensor '", name, "'"));
   }
 
   // The file is mapped for this tensor only, so that no more of it counts as memory.
@@ -205,7 +208,7 @@ class CheckpointReader final : public TensorReader {
     MR_ASSIGN_OR_RETURN(const std::shared_ptr<const MappedFile> shard, MappedFile::Open(path));
     absl::StatusOr<Tensor> tensor = TensorFromEntry(entry, shard->bytes());
     if (tensor.ok()) return tensor;
-    return absl::Status(tensor.status().code(), absl::StrCat(path, ": tensor '", name, "': ", tensor.status().message()));
+    return WithPrefix(tensor.status(), absl::StrCat(path, ": tensor '", name, "'"));
   }
 
   absl::StatusOr<Tensor> Assemble(const std::string& name, const proto::BundleEntryProto& entry, const TensorSlice& wanted) const {
@@ -248,6 +251,19 @@ class CheckpointReader final : public TensorReader {
   const CheckpointIndex index_;
   std::vector<std::string> names_;
 };
+
+// Of a checkpoint that is to be read: its index, too, names it.
+absl::StatusOr<std::string> PrefixOf(const std::string& given) {
+  std::error_code error;
+  const auto type = std::filesystem::status(given, error).type();
+  if (type == std::filesystem::file_type::not_found || std::filesystem::exists(IndexPath(given), error)) return given;
+  if (absl::EndsWith(given, IndexPath(""))) return given.substr(0, given.size() - IndexPath("").size());
+  constexpr const char* kExpected = "expected the prefix of a checkpoint, PREFIX of PREFIX.index";
+  if (type == std::filesystem::file_type::directory) return absl::InvalidArgumentError(absl::StrCat(given, " is a folder, ", kExpected));
+  if (type != std::filesystem::file_type::regular) return given;
+  return absl::InvalidArgumentError(absl::StrCat(given, " is a file without an index beside it, ", kExpected,
+                                                 "; one of TensorFlow's format V1 is to be saved again as V2"));
+}
 
 // Of the checkpoint that is there; 0: none is.
 int32_t ShardsOf(const std::string& prefix) {
@@ -384,7 +400,8 @@ absl::StatusOr<Tensor> TensorFromEntry(const proto::BundleEntryProto& entry, std
   return tensor;
 }
 
-absl::StatusOr<std::unique_ptr<TensorReader>> OpenCheckpointReader(const std::string& prefix) {
+absl::StatusOr<std::unique_ptr<TensorReader>> OpenCheckpointReader(const std::string& given) {
+  MR_ASSIGN_OR_RETURN(const std::string prefix, PrefixOf(given));
   MR_ASSIGN_OR_RETURN(CheckpointIndex index, ReadIndex(prefix));
   return std::unique_ptr<TensorReader>(new CheckpointReader(prefix, std::move(index)));
 }

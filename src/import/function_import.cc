@@ -7,6 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "graph/function.h"
 #include "graph/verify.h"
+#include "graph/with_message.h"
 #include "import/graph_import.h"
 #include "import/op_outputs.h"
 #include "import/tensor_proto.h"
@@ -163,10 +164,7 @@ absl::StatusOr<std::shared_ptr<const Graph::Library>> LibraryFromProto(const pro
   for (const proto::FunctionDef& function : proto.function()) {
     const std::string& name = function.signature().name();
     absl::StatusOr<Function> imported = FunctionImporter(function, signatures).Import();
-    if (!imported.ok()) {
-      return absl::Status(imported.status().code(), absl::StrCat("function '", absl::CHexEscape(name), "': ",
-                                                                 imported.status().message()));
-    }
+    if (!imported.ok()) return WithPrefix(imported.status(), absl::StrCat("function '", absl::CHexEscape(name), "'"));
     if (name.empty() || !library->emplace(name, *std::move(imported)).second) {
       return absl::InvalidArgumentError(name.empty() ? "a function without a name"
                                                      : absl::StrCat("two functions are named '", name, "'"));

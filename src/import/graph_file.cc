@@ -11,11 +11,14 @@
 #include "absl/strings/str_cat.h"
 #include "files/atomic_file.h"
 #include "files/mapped_file.h"
+#include "glog/logging.h"
 #include "graph/dot.h"
 #include "graph/one_line.h"
 #include "graph/verify.h"
+#include "graph/with_message.h"
 #include "import/graph_export.h"
 #include "import/graph_import.h"
+#include "import/saved_model.h"
 #include "millrace/import.h"
 #include "millrace/options.h"
 #include "millrace/status.h"
@@ -68,8 +71,7 @@ absl::StatusOr<bool> IsMetaGraph(std::string_view bytes) {
 }
 
 absl::Status AtNode(int64_t number, int64_t offset, const absl::Status& status) {
-  return absl::Status(status.code(), absl::StrCat("node number ", number, " at byte ", offset, ": ",
-                                                  std::string(status.message())));
+  return WithPrefix(status, absl::StrCat("node number ", number, " at byte ", offset));
 }
 
 // Reads nodes one by one: the messages of a graph take several times the room of its bytes.
@@ -158,6 +160,24 @@ absl::StatusOr<Graph> ImportText(std::string_view bytes) {
   return GraphFromProto(*graph);
 }
 
+// Of a MetaGraphDef; an empty one of other files.
+absl::StatusOr<proto::SaverDef> SaverIn(std::string_view bytes) {
+  proto::SaverDef saver;
+  if (LooksLikeText(bytes)) {
+    if (MetaGraphDef::descriptor()->FindFieldByName(FirstField(bytes)) == nullptr) return saver;
+    MetaGraphDef meta;
+    MR_RETURN_IF_ERROR(ParseText(bytes, /*skip_unknown_fields=*/true, &meta));
+    return meta.saver_def();
+  }
+  MR_ASSIGN_OR_RETURN(const bool is_meta, IsMetaGraph(bytes));
+  if (!is_meta) return saver;
+  MR_RETURN_IF_ERROR(ForEachField(bytes, [&](const WireField& field) {
+    const bool is_saver = field.number == MetaGraphDef::kSaverDefFieldNumber && field.is_bytes;
+    return is_saver ? ParseBinary(field.payload, &saver) : absl::OkStatus();
+  }));
+  return saver;
+}
+
 // Appends `message` as field `number` of an enclosing message.
 absl::Status AppendField(int number, const google::protobuf::Message& message, std::string* buffer) {
   const size_t size = message.ByteSizeLong();
@@ -208,10 +228,6 @@ absl::StatusOr<std::string> GraphText(const Graph& graph) {
   return text;
 }
 
-absl::Status InFile(const std::string& path, const absl::Status& status) {
-  return absl::Status(status.code(), absl::StrCat(path, ": ", std::string(status.message())));
-}
-
 absl::Status WriteGraph(const Graph& graph, const std::string& path, AtomicFile& file) {
   if (absl::EndsWith(path, ".dot")) return file.Append(GraphToDot(graph));
   if (!absl::EndsWith(path, ".pbtxt")) return WriteBinary(graph, file);
@@ -236,14 +252,35 @@ absl::StatusOr<Graph> GraphFromBytes(std::string_view bytes) {
 absl::StatusOr<Graph> LoadGraph(const std::string& path) {
   MR_ASSIGN_OR_RETURN(const std::shared_ptr<const MappedFile> file, MappedFile::Open(path));
   absl::StatusOr<Graph> graph = GraphFromBytes(file->bytes());
-  if (!graph.ok()) return InFile(path, graph.status());
+  if (!graph.ok()) return WithPrefix(graph.status(), path);
   return graph;
+}
+
+absl::StatusOr<CheckpointNames> SaverNamesFromBytes(std::string_view bytes, const Graph& graph) {
+  MR_ASSIGN_OR_RETURN(const proto::SaverDef saver, SaverIn(bytes));
+  if (graph.Find(saver.restore_op_name()).valid()) return NamesOfSaver(graph, saver);
+  return CheckpointNames{.tables = RestoredIn(graph).tables};
+}
+
+absl::StatusOr<MetaGraph> LoadMetaGraph(const std::string& path) {
+  MR_ASSIGN_OR_RETURN(const std::shared_ptr<const MappedFile> file, MappedFile::Open(path));
+  absl::StatusOr<Graph> graph = GraphFromBytes(file->bytes());
+  if (!graph.ok()) return WithPrefix(graph.status(), path);
+  MetaGraph meta = *std::move(graph);
+  absl::StatusOr<CheckpointNames> names = SaverNamesFromBytes(file->bytes(), meta.graph);
+  if (names.ok()) {
+    meta.names = *std::move(names);
+  } else {
+    LOG(WARNING) << path << ": variables go by their own names in checkpoints; what its saver calls them is not known: "
+                 << OnOneLine(std::string(names.status().message()));
+  }
+  return meta;
 }
 
 absl::Status SaveGraph(const Graph& graph, const std::string& path) {
   MR_RETURN_IF_ERROR(CheckNodeIds(graph));
   MR_ASSIGN_OR_RETURN(const std::unique_ptr<AtomicFile> file, AtomicFile::Create(path));
-  if (absl::Status status = WriteGraph(graph, path, *file); !status.ok()) return InFile(path, status);
+  if (absl::Status status = WriteGraph(graph, path, *file); !status.ok()) return WithPrefix(status, path);
   return file->Commit();
 }
 

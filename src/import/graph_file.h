@@ -9,11 +9,15 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "millrace/graph.h"
+#include "millrace/import.h"
 
 namespace millrace {
 
 // The graph in the bytes of a GraphDef or MetaGraphDef, binary or text. LoadGraph without the file.
 absl::StatusOr<Graph> GraphFromBytes(std::string_view bytes);
+
+// The names in a file whose bytes are these, and which holds the graph: as LoadMetaGraph gives them.
+absl::StatusOr<CheckpointNames> SaverNamesFromBytes(std::string_view bytes, const Graph& graph);
 
 // One field at the top of a binary message.
 struct WireField {

@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "graph/verify.h"
+#include "graph/with_message.h"
 #include "import/op_attrs.h"
 #include "import/tensor_proto.h"
 #include "millrace/status.h"
@@ -99,8 +100,7 @@ absl::StatusOr<Node> NodeFromProto(const proto::NodeDef& proto) {
   MR_ASSIGN_OR_RETURN(Node node, NodeWithoutAttrs(proto));
   absl::StatusOr<AttrMap> attrs = AttrMapFromProto(proto.attr());
   if (!attrs.ok()) {
-    return absl::Status(attrs.status().code(), absl::StrCat("node '", node.name, "' (", absl::CHexEscape(node.op),
-                                                            "): ", attrs.status().message()));
+    return WithPrefix(attrs.status(), absl::StrCat("node '", node.name, "' (", absl::CHexEscape(node.op), ")"));
   }
   node.attrs = *std::move(attrs);
   MR_RETURN_IF_ERROR(CheckAndSimplify(node));

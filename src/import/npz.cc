@@ -14,6 +14,7 @@
 #include "files/mapped_file.h"
 #include "files/zip_writer.h"
 #include "graph/one_line.h"
+#include "graph/with_message.h"
 #include "import/first_error_writer.h"
 #include "import/npy.h"
 #include "millrace/import.h"
@@ -32,10 +33,6 @@ struct ZipCloser {
 };
 using ZipArchive = std::unique_ptr<zip_t, ZipCloser>;
 using ZipMember = std::unique_ptr<zip_file_t, ZipCloser>;
-
-absl::Status InFile(const std::string& path, const absl::Status& status) {
-  return absl::Status(status.code(), absl::StrCat(path, ": ", std::string(status.message())));
-}
 
 absl::StatusOr<ZipArchive> OpenBytes(std::string_view bytes) {
   zip_error_t error;
@@ -99,9 +96,7 @@ absl::StatusOr<std::map<std::string, Tensor>> ReadArchive(std::string_view bytes
     }
     name.resize(name.size() - 4);
     absl::StatusOr<Tensor> tensor = ReadMember(archive.get(), i, stat, bytes.size());
-    if (!tensor.ok()) {
-      return absl::Status(tensor.status().code(), absl::StrCat("array '", name, "': ", tensor.status().message()));
-    }
+    if (!tensor.ok()) return WithPrefix(tensor.status(), absl::StrCat("array '", name, "'"));
     if (!arrays.emplace(name, *std::move(tensor)).second) {
       return absl::InvalidArgumentError(absl::StrCat("two arrays are named '", name, "'"));
     }
@@ -116,9 +111,9 @@ class ArrayWriter final : public TensorWriter {
   absl::Status Add(const std::string& name, const Tensor& tensor) override {
     absl::StatusOr<std::string> header = NpyHeader(tensor);
     if (!header.ok()) {
-      return InFile(path_, absl::InvalidArgumentError(absl::StrCat("array '", name, "': ", header.status().message())));
+      return absl::InvalidArgumentError(absl::StrCat(path_, ": array '", name, "': ", header.status().message()));
     }
-    if (!names_.insert(name).second) return InFile(path_, absl::InvalidArgumentError(absl::StrCat("two arrays are named '", name, "'")));
+    if (!names_.insert(name).second) return absl::InvalidArgumentError(absl::StrCat(path_, ": two arrays are named '", name, "'"));
     std::string strings;
     return archive_.Add(absl::StrCat(name, ".npy"), {*header, NpyData(tensor, &strings)});
   }
@@ -156,13 +151,12 @@ absl::StatusOr<std::map<std::string, Tensor>> LoadArrays(const std::string& path
   MR_ASSIGN_OR_RETURN(const std::shared_ptr<const MappedFile> file, MappedFile::Open(path));
   if (file->bytes().substr(0, kZipMagic.size()) == kZipMagic) {
     absl::StatusOr<std::map<std::string, Tensor>> arrays = ArraysFromNpz(file->bytes());
-    if (!arrays.ok()) return InFile(path, arrays.status());
+    if (!arrays.ok()) return WithPrefix(arrays.status(), path);
     return arrays;
   }
   absl::StatusOr<Tensor> array = ArrayFromNpy(file->bytes());
   if (!array.ok()) {
-    return InFile(path, absl::InvalidArgumentError(
-                            absl::StrCat(array.status().message(), ", expected arrays of NumPy (.npz or .npy)")));
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", array.status().message(), ", expected arrays of NumPy (.npz or .npy)"));
   }
   return std::map<std::string, Tensor>{{std::filesystem::path(path).stem().string(), *std::move(array)}};
 }

@@ -8,9 +8,9 @@
 #include <string_view>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "files/atomic_file.h"
 #include "files/mapped_file.h"
+#include "graph/with_message.h"
 #include "import/plan_proto.h"
 #include "millrace/status.h"
 #include "plan/plan_verifier.h"
@@ -20,10 +20,6 @@
 
 namespace millrace {
 namespace {
-
-absl::Status At(const std::string& path, const absl::Status& status) {
-  return status.ok() ? status : absl::Status(status.code(), absl::StrCat(path, ": ", std::string(status.message())));
-}
 
 // The same message gives the same bytes.
 std::string Serialized(const proto::Plan& message) {
@@ -84,7 +80,7 @@ absl::Status SavePlan(const ExecutionPlan& plan, const std::string& path) {
 absl::StatusOr<ExecutionPlan> LoadPlan(const std::string& path) {
   MR_ASSIGN_OR_RETURN(const auto file, MappedFile::Open(path));
   absl::StatusOr<ExecutionPlan> plan = PlanFromBytes(std::string(file->bytes()));
-  if (!plan.ok()) return At(path, plan.status());
+  if (!plan.ok()) return WithPrefix(plan.status(), path);
   return plan;
 }
 

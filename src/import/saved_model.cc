@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <system_error>
 
 #include "absl/strings/match.h"
@@ -13,12 +14,16 @@
 #include "graph/one_line.h"
 #include "graph/parameters.h"
 #include "graph/variable_name.h"
+#include "graph/with_message.h"
 #include "import/graph_import.h"
 #include "import/tensor_proto.h"
 #include "millrace/op.h"
 #include "millrace/options.h"
 #include "millrace/status.h"
+#include "passes/control_flow/control_flow_ops.h"
 #include "passes/control_flow/inline_functions.h"
+#include "passes/rewrite/keep_tables.h"
+#include "passes/control_flow/kept_state.h"
 #include "passes/rewrite/prune.h"
 #include "proto/parse.h"
 
@@ -49,19 +54,36 @@ absl::StatusOr<const proto::MetaGraphDef*> ChooseGraph(const proto::SavedModel& 
                                           absl::StrJoin(found, ", ")));
 }
 
-absl::Status ReadInfos(const RepeatedPtrField<proto::SignatureDef::InfoEntry>& entries, const Graph& graph,
-                       Infos* infos, std::vector<std::string>* operations) {
+absl::Status AddInfo(const std::string& key, const std::string& tensor, DataType dtype, Shape shape, const Graph& graph, Infos& infos) {
+  MR_ASSIGN_OR_RETURN(const OutputRef ref, graph.FindTensor(tensor));
+  infos[key] = {graph.TensorName(ref), {dtype, std::move(shape)}};
+  return absl::OkStatus();
+}
+
+// The parts of a sparse tensor.
+absl::Status AddSparseInfos(const std::string& key, const proto::TensorInfo& info, const Shape& shape, const Graph& graph, Infos& infos) {
+  const proto::TensorInfo::CooSparse& parts = info.coo_sparse();
+  const int64_t rank = shape.unknown_rank() ? -1 : shape.rank();
+  MR_RETURN_IF_ERROR(AddInfo(key + "/indices", parts.indices_tensor_name(), DataType::kInt64, Shape({-1, rank}), graph, infos));
+  MR_RETURN_IF_ERROR(AddInfo(key + "/values", parts.values_tensor_name(), static_cast<DataType>(info.dtype()), Shape({-1}), graph, infos));
+  return AddInfo(key + "/dense_shape", parts.dense_shape_tensor_name(), DataType::kInt64, Shape({rank}), graph, infos);
+}
+
+absl::Status ReadInfos(const RepeatedPtrField<proto::SignatureDef::InfoEntry>& entries, const Graph& graph, bool are_outputs,
+                       SavedSignature& signature) {
+  Infos& infos = are_outputs ? signature.outputs : signature.inputs;
   for (const proto::SignatureDef::InfoEntry& entry : entries) {
-    const std::string& tensor = entry.value().name();
-    if (entry.value().encoding_case() != proto::TensorInfo::kName) {
-      return absl::UnimplementedError(absl::StrCat("'", entry.key(), "' is not a dense tensor"));
-    }
-    MR_ASSIGN_OR_RETURN(const OutputRef ref, graph.FindTensor(tensor));
-    MR_ASSIGN_OR_RETURN(Shape shape, ShapeFromProto(entry.value().tensor_shape()));
-    if (operations != nullptr && entry.value().dtype() == proto::DT_INVALID) {
-      operations->push_back(graph.node(ref.node).name);
+    const proto::TensorInfo& info = entry.value();
+    MR_ASSIGN_OR_RETURN(Shape shape, ShapeFromProto(info.tensor_shape()));
+    if (info.encoding_case() == proto::TensorInfo::kCooSparse) {
+      MR_RETURN_IF_ERROR(AddSparseInfos(entry.key(), info, shape, graph, infos));
+    } else if (info.encoding_case() != proto::TensorInfo::kName) {
+      signature.unread[entry.key()] = absl::UnimplementedError(absl::StrCat("'", entry.key(), "' is neither a dense nor a sparse tensor"));
+    } else if (are_outputs && info.dtype() == proto::DT_INVALID) {
+      MR_ASSIGN_OR_RETURN(const OutputRef ref, graph.FindTensor(info.name()));
+      signature.targets.push_back(graph.node(ref.node).name);
     } else {
-      (*infos)[entry.key()] = {graph.TensorName(ref), {static_cast<DataType>(entry.value().dtype()), std::move(shape)}};
+      MR_RETURN_IF_ERROR(AddInfo(entry.key(), info.name(), static_cast<DataType>(info.dtype()), std::move(shape), graph, infos));
     }
   }
   return absl::OkStatus();
@@ -69,9 +91,39 @@ absl::Status ReadInfos(const RepeatedPtrField<proto::SignatureDef::InfoEntry>& e
 
 absl::StatusOr<SavedSignature> ReadSignature(const proto::SignatureDef& proto, const Graph& graph) {
   SavedSignature signature;
-  MR_RETURN_IF_ERROR(ReadInfos(proto.inputs(), graph, &signature.inputs, nullptr));
-  MR_RETURN_IF_ERROR(ReadInfos(proto.outputs(), graph, &signature.outputs, &signature.targets));
+  MR_RETURN_IF_ERROR(ReadInfos(proto.inputs(), graph, /*are_outputs=*/false, signature));
+  MR_RETURN_IF_ERROR(ReadInfos(proto.outputs(), graph, /*are_outputs=*/true, signature));
   return signature;
+}
+
+const proto::CollectionDef* FindCollection(const proto::MetaGraphDef& meta, const std::string& key) {
+  for (const proto::MetaGraphDef::CollectionEntry& entry : meta.collection_def()) {
+    if (entry.key() == key) return &entry.value();
+  }
+  return nullptr;
+}
+
+// TensorFlow 1 writes them into a collection.
+absl::StatusOr<std::vector<proto::AssetFileDef>> AssetsOf(const proto::MetaGraphDef& meta) {
+  std::vector<proto::AssetFileDef> assets(meta.asset_file_def().begin(), meta.asset_file_def().end());
+  const proto::CollectionDef* const collection = FindCollection(meta, "saved_model_assets");
+  if (!assets.empty() || collection == nullptr) return assets;
+  for (const google::protobuf::Any& any : collection->any_list().value()) {
+    if (!absl::EndsWith(any.type_url(), "AssetFileDef")) continue;
+    if (!assets.emplace_back().ParseFromString(any.value())) return absl::InvalidArgumentError("an asset in collection saved_model_assets is corrupt");
+  }
+  return assets;
+}
+
+// The operation that initialises what a checkpoint does not hold, where TensorFlow's loaders look for it; empty where there is none.
+std::string MainOp(const proto::MetaGraphDef& meta, const std::map<std::string, SavedSignature>& signatures) {
+  const auto signature = signatures.find("__saved_model_init_op");
+  if (signature != signatures.end() && signature->second.targets.size() == 1) return signature->second.targets[0];
+  for (const char* key : {"saved_model_main_op", "legacy_init_op"}) {
+    const proto::CollectionDef* const collection = FindCollection(meta, key);
+    if (collection != nullptr && collection->node_list().value_size() == 1) return collection->node_list().value(0);
+  }
+  return "";
 }
 
 // Follows views back to what they show.
@@ -97,6 +149,55 @@ std::string RestoredKey(const Graph& graph, OutputRef ref) {
   return is_slice ? "" : element(1);
 }
 
+// What runs for the signature, without calls.
+absl::StatusOr<Graph> Flat(const Graph& graph, const Signature& signature) {
+  MR_ASSIGN_OR_RETURN(Graph flat, Prune(graph, signature));
+  MR_RETURN_IF_ERROR(InlineFunctions(flat, OpRegistry::Builtin(), MostInlinedNodes(flat, PlanningOptions().max_unrolled_nodes)).status());
+  return flat;
+}
+
+// What an operation uses that steps could change: what variables and tables hold here, and what they do not, strings.
+struct StateUse {
+  bool held = false, strings = false;
+};
+
+StateUse StateUsedBy(const Graph& graph, const std::string& target) {
+  StateUse use;
+  if (!graph.Find(target).valid()) return use;
+  Signature signature;
+  signature.targets.push_back(target);
+  const absl::StatusOr<Graph> flat = Flat(graph, signature);
+  for (int32_t i = 0; flat.ok() && i < flat->num_ids(); ++i) {
+    const Node& node = flat->node(NodeId{i});
+    if (node.removed || !(IsVariable(node) || IsChangingTable(node))) continue;
+    const bool is_held = IsVariable(node) ? node.attrs.GetOr("dtype", DataType::kInvalid) != DataType::kString : CanKeepTable(node);
+    (is_held ? use.held : use.strings) = true;
+  }
+  return use;
+}
+
+// What of the operation is to be run: not what fills tables that are filled once, which planning does, nor what sets strings (TensorFlow 2
+// has the paths of assets in variables). It is run whole where it sets none, else what it groups is.
+std::vector<std::string> InitTargets(const Graph& graph, const std::string& main_op) {
+  const StateUse of_all = StateUsedBy(graph, main_op);
+  if (!of_all.held) return {};
+  if (!of_all.strings) return {main_op};
+  std::vector<std::string> targets;
+  std::vector<NodeId> stack = {graph.Find(main_op)};
+  std::set<NodeId> seen(stack.begin(), stack.end());
+  while (!stack.empty()) {
+    const Node& node = graph.node(stack.back());
+    stack.pop_back();
+    const StateUse use = StateUsedBy(graph, node.name);
+    if (use.held && !use.strings) targets.push_back(node.name);
+    if (!use.held || !use.strings || node.op != "NoOp") continue;
+    for (const NodeId part : node.control_inputs) {
+      if (seen.insert(part).second) stack.push_back(part);
+    }
+  }
+  return targets;
+}
+
 // Of what cannot be looked at, opening it says why.
 bool IsThere(const std::string& path) {
   std::error_code error;
@@ -113,16 +214,22 @@ absl::Status OpenVariables(const std::string& dir, SavedModel* model) {
     if (holds(key)) continue;
     return absl::InvalidArgumentError(absl::StrCat(prefix, ": no tensor '", key, "', which variable '", variable, "' is restored from"));
   }
+  for (const auto& [table, keys] : model->checkpoint_tables) {
+    for (const std::string& key : {keys.keys, keys.values}) {
+      if (holds(key)) continue;
+      return absl::InvalidArgumentError(absl::StrCat(prefix, ": no tensor '", key, "', which table '", table, "' is restored from"));
+    }
+  }
   if (!holds(kObjectGraphKey)) return absl::OkStatus();
   MR_ASSIGN_OR_RETURN(model->checkpoint_extras[kObjectGraphKey], model->checkpoint->Read(kObjectGraphKey));
   return absl::OkStatus();
 }
 
 // As TensorFlow's loader feeds them.
-absl::Status SetAssetPaths(const RepeatedPtrField<proto::AssetFileDef>& assets, const std::string& dir, Graph* graph) {
+absl::Status SetAssetPaths(const std::vector<proto::AssetFileDef>& assets, const std::string& dir, Graph* graph) {
   for (const proto::AssetFileDef& asset : assets) {
     absl::StatusOr<OutputRef> ref = graph->FindTensor(asset.tensor_info().name());
-    if (!ref.ok()) return absl::Status(ref.status().code(), absl::StrCat("asset '", asset.filename(), "': ", ref.status().message()));
+    if (!ref.ok()) return WithPrefix(ref.status(), absl::StrCat("asset '", asset.filename(), "'"));
     Tensor path(DataType::kString, Shape());
     path.mutable_strings()[0] = absl::StrCat(dir, "/assets/", asset.filename());
     Node& node = graph->mutable_node(ref->node);
@@ -146,7 +253,8 @@ absl::StatusOr<SavedModel> FromBytes(std::string_view bytes, const std::vector<s
   MR_ASSIGN_OR_RETURN(const proto::MetaGraphDef* meta, ChooseGraph(*proto, tags));
   SavedModel model;
   MR_ASSIGN_OR_RETURN(model.graph, GraphFromProto(meta->graph_def()));
-  MR_RETURN_IF_ERROR(SetAssetPaths(meta->asset_file_def(), dir, &model.graph));
+  MR_ASSIGN_OR_RETURN(const std::vector<proto::AssetFileDef> assets, AssetsOf(*meta));
+  MR_RETURN_IF_ERROR(SetAssetPaths(assets, dir, &model.graph));
   for (const proto::MetaGraphDef::SignatureEntry& entry : meta->signature_def()) {
     absl::StatusOr<SavedSignature> signature = ReadSignature(entry.value(), model.graph);
     if (signature.ok()) {
@@ -155,30 +263,42 @@ absl::StatusOr<SavedModel> FromBytes(std::string_view bytes, const std::vector<s
       model.unread_signatures[entry.key()] = signature.status();
     }
   }
-  MR_ASSIGN_OR_RETURN(model.checkpoint_keys, CheckpointKeys(model.graph, meta->saver_def()));
+  MR_ASSIGN_OR_RETURN(CheckpointNames names, NamesOfSaver(model.graph, meta->saver_def()));
+  model.checkpoint_keys = std::move(names.variables);
+  model.checkpoint_tables = std::move(names.tables);
+  model.init_targets = InitTargets(model.graph, MainOp(*meta, model.signatures));
   return model;
 }
 
 }  // namespace
 
-absl::StatusOr<std::map<std::string, std::string>> CheckpointKeys(const Graph& graph, const proto::SaverDef& saver) {
-  std::map<std::string, std::string> keys;
-  if (saver.restore_op_name().empty()) return keys;
+CheckpointNames RestoredIn(const Graph& graph) {
+  CheckpointNames names;
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    const bool assigns = node.op == "AssignVariableOp" || node.op == "Assign";
+    if (node.removed || node.inputs.size() < 2 || (!assigns && !IsTableInitializer(node))) continue;
+    const Node& resource = graph.node(Source(graph, node.inputs[0]).node);
+    const std::string key = RestoredKey(graph, node.inputs[1]);
+    if (key.empty()) continue;
+    if (assigns && IsVariable(resource)) names.variables[VariableName(resource)] = key;
+    if (assigns || !IsChangingTable(resource) || node.inputs.size() != 3) continue;
+    const std::string values = RestoredKey(graph, node.inputs[2]);
+    if (!values.empty()) names.tables[NameOfResource(resource)] = {key, values};
+  }
+  return names;
+}
+
+absl::StatusOr<CheckpointNames> NamesOfSaver(const Graph& graph, const proto::SaverDef& saver) {
+  CheckpointNames names;
+  if (saver.restore_op_name().empty()) return names;
   Signature restore;
   restore.targets.push_back(saver.restore_op_name());
   if (!saver.filename_tensor_name().empty()) {
     restore.feeds[saver.filename_tensor_name()] = {DataType::kString, Shape()};
   }
-  MR_ASSIGN_OR_RETURN(Graph flat, Prune(graph, restore));
-  MR_RETURN_IF_ERROR(InlineFunctions(flat, OpRegistry::Builtin(), MostInlinedNodes(flat, PlanningOptions().max_unrolled_nodes)).status());
-  for (int32_t i = 0; i < flat.num_ids(); ++i) {
-    const Node& assign = flat.node(NodeId{i});
-    if ((assign.op != "AssignVariableOp" && assign.op != "Assign") || assign.inputs.size() != 2) continue;
-    const Node& variable = flat.node(Source(flat, assign.inputs[0]).node);
-    const std::string key = RestoredKey(flat, assign.inputs[1]);
-    if (!key.empty() && IsVariable(variable)) keys[VariableName(variable)] = key;
-  }
-  return keys;
+  MR_ASSIGN_OR_RETURN(const Graph flat, Flat(graph, restore));
+  return RestoredIn(flat);
 }
 
 absl::StatusOr<SavedModel> SavedModelFromBytes(std::string_view bytes, const std::vector<std::string>& tags, const std::string& dir) {
@@ -192,9 +312,7 @@ absl::StatusOr<SavedModel> LoadSavedModel(const std::string& dir, const std::vec
   if (!IsThere(path) && IsThere(absl::StrCat(path, "txt"))) path += "txt";
   MR_ASSIGN_OR_RETURN(const std::shared_ptr<const MappedFile> file, MappedFile::Open(path));
   absl::StatusOr<SavedModel> model = SavedModelFromBytes(file->bytes(), tags, dir);
-  if (!model.ok()) {
-    return absl::Status(model.status().code(), absl::StrCat(path, ": ", model.status().message()));
-  }
+  if (!model.ok()) return WithPrefix(model.status(), path);
   MR_RETURN_IF_ERROR(OpenVariables(dir, &*model));
   return model;
 }

@@ -13,13 +13,15 @@
 
 namespace millrace {
 
-// Graph and signatures from the bytes of saved_model.pb (or .pbtxt), and the checkpoint key of every variable that
-// the model's restore function assigns. LoadSavedModel without the checkpoint. The model's assets are files in `dir`/assets.
+// Graph and signatures from the bytes of saved_model.pb (or .pbtxt), and the checkpoint keys of all that the model's restore function
+// sets. LoadSavedModel without the checkpoint. The model's assets are files in `dir`/assets.
 absl::StatusOr<SavedModel> SavedModelFromBytes(std::string_view bytes, const std::vector<std::string>& tags, const std::string& dir);
 
-// Variable name -> checkpoint key, read off what runs for the saver's restore operation: the names that RestoreV2 is
-// given, and the variables to which its outputs are assigned.
-absl::StatusOr<std::map<std::string, std::string>> CheckpointKeys(const Graph& graph, const proto::SaverDef& saver);
+// Read off what runs for the saver's restore operation: the names that RestoreV2 is given, and the variables to which its outputs are
+// assigned, the tables into which they are imported.
+absl::StatusOr<CheckpointNames> NamesOfSaver(const Graph& graph, const proto::SaverDef& saver);
+// The same of all such nodes in a graph, but for its functions.
+CheckpointNames RestoredIn(const Graph& graph);
 
 }  // namespace millrace
 

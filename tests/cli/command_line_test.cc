@@ -89,6 +89,10 @@ class CommandLineTest : public testing::Test {
   TestRegistry registry_;
 };
 
+TEST(Usage, NamesFlagsOfTheLibraryThatEveryCommandTakes) {
+  for (const char* flag : {"--flagfile=FILE", "--v=1"}) EXPECT_THAT(Usage(), HasSubstr(flag));
+}
+
 TEST_F(CommandLineTest, FlagsAreSetAndWordsRemain) {
   const auto arguments = Parse({"fit", "--steps=3", "-graph", "g.pb", "mlp", "--synthetic_feeds", "--", "--depth=1"});
   ASSERT_TRUE(arguments.ok()) << arguments.status();

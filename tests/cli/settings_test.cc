@@ -43,6 +43,18 @@ TEST(ParseDevices, OfTwoKindsIsWrongUsage) {
   EXPECT_THAT(std::string(ParseDevices("cpu:0,tpu:1", "cpu").status().message()), HasSubstr("tpu:1 is none of cpu, gpu, cuda and null"));
 }
 
+TEST(MakeSessionOptions, WrongParametersOfTflmsAreNamedByTheirFlags) {
+  const auto message = [](const TflmsOptions& tflms) {
+    Options options;
+    options.strategy.tflms = tflms;
+    const absl::Status status = MakeSessionOptions(options, "tflms").status();
+    EXPECT_EQ(ExitStatus(status), kExitUsage);
+    return std::string(status.message());
+  };
+  EXPECT_THAT(message({.swapout_threshold = 0}), HasSubstr("--swapout_threshold is 0"));
+  EXPECT_THAT(message({.serialization = {"1..2"}}), HasSubstr("--serialization: \"1..2\""));
+}
+
 TEST(MakeSessionOptions, ADeviceIsWaitedForAsLongAsTheFlagSays) {
   Options options;
   EXPECT_EQ(MakeSessionOptions(options, "planned")->device_timeout_seconds, SessionOptions().device_timeout_seconds);

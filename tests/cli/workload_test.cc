@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "cli/variable_files.h"
 #include "fake_session.h"
 #include "graph/text.h"
 #include "logged.h"
+#include "millrace/status.h"
 
 namespace millrace::cli {
 namespace {
@@ -98,6 +100,129 @@ sums = ConditionalAccumulator() {dtype=float, shape=shape[]}
   Logged told(google::GLOG_WARNING);
   ASSERT_TRUE(LoadWorkload(options_.input, FeedValues::kTypesOnly, world_.environment).ok());
   EXPECT_THAT(told.lines, testing::ElementsAre("checkpoint: the graph has no variable table/table of the checkpoint"));
+}
+
+// Of which the saver restores variables from others' averages.
+TEST_F(WorkloadTest, ASaversNamesWinOverTheVariables) {
+  world_.environment.load_graph = [](const std::string&) -> absl::StatusOr<MetaGraph> {
+    MR_ASSIGN_OR_RETURN(Graph graph, ParseGraphText(R"(
+w = VarHandleOp() {dtype=float, shape=shape[]}
+average = VarHandleOp() {dtype=float, shape=shape[]}
+b = VarHandleOp() {dtype=float, shape=shape[]}
+)"));
+    MetaGraph meta(std::move(graph));
+    meta.names.variables = {{"w", "average"}};
+    return meta;
+  };
+  world_.saved["checkpoint"] = {{"w", Tensor::Scalar(1.0f)}, {"average", Tensor::Scalar(2.0f)}, {"b", Tensor::Scalar(3.0f)}};
+  options_.input.checkpoint_in = "checkpoint";
+  Logged told(google::GLOG_WARNING);
+  const absl::StatusOr<Workload> workload = LoadWorkload(options_.input, FeedValues::kTypesOnly, world_.environment);
+  ASSERT_TRUE(workload.ok()) << workload.status();
+  EXPECT_THAT(workload->initial_values, testing::ElementsAre(testing::Key("b"), testing::Key("w")));
+  EXPECT_EQ(workload->initial_values.at("w")()->DoubleAt(0), 2);
+  EXPECT_THAT(told.lines, testing::Contains(HasSubstr("what it holds under the name of w is left out")));
+
+  options_.output.checkpoint_out = testing::TempDir() + "/averages_out";
+  VariableFiles files(options_.output, *workload, world_.environment);
+  for (const char* name : {"average", "b", "w"}) files.Add(name, Tensor::Scalar(static_cast<float>(name[0])));
+  ASSERT_TRUE(files.Finish({}).ok());
+  const Arrays& saved = world_.saved[options_.output.checkpoint_out];
+  EXPECT_THAT(saved, testing::ElementsAre(testing::Key("average"), testing::Key("b")));
+  EXPECT_EQ(saved.at("average").DoubleAt(0), 'w');
+  EXPECT_THAT(told.lines, testing::Contains(HasSubstr("variable 'average' is left out: the graph's saver has 'w' under that name")));
+}
+
+TEST_F(WorkloadTest, StringsGoThroughToTheCheckpointThatIsWritten) {
+  UseGraph("s = VarHandleOp() {dtype=string, shape=shape[]}\n");
+  world_.saved["checkpoint"] = {{"s", Tensor(DataType::kString, Shape())}};
+  options_.input.checkpoint_in = "checkpoint";
+  options_.input.init_targets = {};
+  options_.output.checkpoint_out = testing::TempDir() + "/strings_out";
+  const absl::StatusOr<Workload> workload = LoadWorkload(options_.input, FeedValues::kTypesOnly, world_.environment);
+  ASSERT_TRUE(workload.ok()) << workload.status();
+  FakeSession session({}, world_.engine);
+  EXPECT_TRUE(Initialise(*workload, session, [] { return false; }).ok());
+  VariableFiles files(options_.output, *workload, world_.environment);
+  ASSERT_TRUE(files.Finish({}).ok());
+  EXPECT_THAT(world_.saved[options_.output.checkpoint_out], testing::ElementsAre(testing::Key("s")));
+}
+
+class SavedModelWorkloadTest : public WorkloadTest {
+ protected:
+  SavedModelWorkloadTest() {
+    options_.input = {.saved_model = "folder", .feeds = "x.npz"};
+    options_.input.signature = "serve";
+    world_.environment.load_saved_model = [this](const std::string&) -> absl::StatusOr<SavedModel> {
+      SavedModel model;
+      MR_ASSIGN_OR_RETURN(model.graph, ParseGraphText(graph_));
+      model.signatures["serve"] = signature_;
+      model.checkpoint_keys = {{"w", "W"}};
+      model.checkpoint = *OpenReader({{"W", Tensor::Scalar(10.0f)}});
+      model.init_targets = {"init"};
+      return model;
+    };
+    world_.environment.load_arrays = [this](const std::string&) { return feeds_; };
+  }
+  absl::StatusOr<Workload> Load() { return LoadWorkload(options_.input, FeedValues::kMade, world_.environment); }
+
+  std::string graph_ = R"(
+serve_x = Placeholder() {dtype=float, shape=shape[?,2]}
+serve_y = Placeholder() {dtype=float, shape=shape[?]}
+w = VarHandleOp() {dtype=float, shape=shape<unknown>}
+init = NoOp()
+sum = AddV2(serve_x, serve_y)
+)";
+  SavedSignature signature_{.inputs = {{"x", {"serve_x:0", {}}}, {"y", {"serve_y:0", {}}}}, .outputs = {{"sum", {"sum:0", {}}}}};
+  Arrays feeds_ = {{"x", Tensor(DataType::kFloat, Shape({3, 2}))}, {"y", Tensor(DataType::kFloat, Shape({2}))}};
+};
+
+// What the fake session's init target leaves in w is 1.
+TEST_F(SavedModelWorkloadTest, ItsOwnInitialisationComesAfterItsValuesAndBeforeACheckpoints) {
+  const auto initialised = [&] {
+    const absl::StatusOr<Workload> workload = Load();
+    EXPECT_TRUE(workload.ok()) << workload.status();
+    FakeSession session({}, world_.engine);
+    EXPECT_TRUE(Initialise(*workload, session, [] { return false; }).ok());
+    return session.Variables()->at("w").DoubleAt(0);
+  };
+  EXPECT_EQ(initialised(), 1);
+  world_.saved["checkpoint"] = {{"W", Tensor::Scalar(5.0f)}};
+  options_.input.checkpoint_in = "checkpoint";
+  EXPECT_EQ(initialised(), 5);
+}
+
+TEST_F(SavedModelWorkloadTest, VariablesOfOpenShapeHaveTheirValuesWhereTheStepAssignsNone) {
+  const auto shape = [&] {
+    const absl::StatusOr<Workload> workload = Load();
+    EXPECT_TRUE(workload.ok()) << workload.status();
+    return workload->graph->node(workload->graph->Find("w")).attrs.GetOr("shape", Shape::UnknownRank());
+  };
+  EXPECT_EQ(shape(), Shape());
+  graph_ += "set = AssignVariableOp(w, serve_y) {dtype=float}\n";
+  signature_.targets = {"set"};
+  EXPECT_EQ(shape(), Shape::UnknownRank());
+}
+
+TEST_F(SavedModelWorkloadTest, InputsAreNamedByTheirKeys) {
+  const auto message = [&] { return std::string(Load().status().message()); };
+  EXPECT_EQ(message(), "");
+  feeds_["x"] = Tensor(DataType::kFloat, Shape({3, 4}));
+  EXPECT_EQ(message(), "feed x is float[3,4], expected float[?,2]");
+  feeds_.erase("x");
+  EXPECT_THAT(message(), testing::StartsWith("not fed, but needed by the fetches and targets: x; "));
+  options_.input.feeds.clear();
+  options_.input.synthetic_feeds = true;
+  EXPECT_THAT(message(), HasSubstr("inputs without a known shape: x float[?,2], y float[?]; give"));
+}
+
+TEST_F(SavedModelWorkloadTest, WhatCannotBeReadIsRefusedWhereItIsAskedFor) {
+  signature_.unread["rows"] = absl::UnimplementedError("'rows' is neither a dense nor a sparse tensor");
+  EXPECT_TRUE(Load().ok());
+  options_.input.fetches = {"rows"};
+  EXPECT_EQ(std::string(Load().status().message()), "fetch: 'rows' is neither a dense nor a sparse tensor");
+  world_.environment.load_saved_model = [](const std::string&) { return SavedModel(); };
+  EXPECT_THAT(std::string(Load().status().message()), testing::StartsWith("the model has no signature, so nothing in it can be run"));
 }
 
 TEST_F(WorkloadTest, ReadingValuesCanBeInterrupted) {

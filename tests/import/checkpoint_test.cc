@@ -417,6 +417,16 @@ TEST_F(Checkpoint, EveryFlippedByteOfTheIndexIsAnErrorOrHarmless) {
   EXPECT_GT(refused, static_cast<int>(whole.size()) * 3 / 4) << "only the footer's padding may change unseen";
 }
 
+TEST_F(Checkpoint, WhatIsNoPrefixIsNamed) {
+  const auto message = [](const std::string& prefix) { return std::string(OpenCheckpointReader(prefix).status().message()); };
+  const std::string prefix = CopyOfTensorFlows();
+  EXPECT_TRUE(OpenCheckpointReader(prefix + ".index").ok());
+  EXPECT_EQ(message(folder_), folder_ + " is a folder, expected the prefix of a checkpoint, PREFIX of PREFIX.index");
+  WriteFile(Path("old"), "V1");
+  EXPECT_THAT(message(Path("old")), HasSubstr("old is a file without an index beside it, expected the prefix"));
+  EXPECT_THAT(message(Path("none")), HasSubstr("none.index"));
+}
+
 TEST_F(Checkpoint, TensorsWithoutBytesCannotBeSaved) {
   const absl::Status status = WriteCheckpoint(Path("c"), {{"h", Tensor(DataType::kResource, Shape())}});
   EXPECT_THAT(std::string(status.message()), HasSubstr("tensor 'h' of type resource[] cannot be saved"));

@@ -158,6 +158,32 @@ TEST(GraphFile, MetaGraphsAreRecognisedByContent) {
   EXPECT_EQ(TextOf(GraphFromBytes(meta.DebugString())), kSmallText);
 }
 
+// tf.train.Saver({"average": w}).
+TEST(GraphFile, MetaGraphsTellWhatTheirSaverCallsVariables) {
+  proto::MetaGraphDef meta;
+  const absl::StatusOr<Graph> graph = ParseGraphText(R"(
+file = Placeholder() {dtype=string, shape=shape[]}
+w = VarHandleOp() {dtype=float, shape=shape[]}
+names = Const() {dtype=string, value=string[1]{"average"}}
+slices = Const() {dtype=string, value=string[1]{""}}
+restore = RestoreV2(file, names, slices) {dtypes=[float]}
+set = AssignVariableOp(w, restore) {dtype=float}
+all = NoOp() ^set
+)");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  *meta.mutable_graph_def() = *GraphToProto(*graph);
+  meta.mutable_saver_def()->set_filename_tensor_name("file:0");
+  meta.mutable_saver_def()->set_restore_op_name("all");
+  for (const std::string& bytes : {Binary(meta), meta.DebugString()}) {
+    const absl::StatusOr<CheckpointNames> names = SaverNamesFromBytes(bytes, *graph);
+    ASSERT_TRUE(names.ok()) << names.status();
+    EXPECT_THAT(names->variables, testing::ElementsAre(std::pair("w", "average")));
+  }
+  EXPECT_TRUE(SaverNamesFromBytes(Binary(meta.graph_def()), *graph)->variables.empty()) << "a graph alone";
+  meta.mutable_saver_def()->set_restore_op_name("of/another/graph");
+  EXPECT_TRUE(SaverNamesFromBytes(Binary(meta), *graph)->variables.empty());
+}
+
 TEST(GraphFile, GraphOfOneNodeWithALibraryIsNotAMetaGraph) {
   const absl::StatusOr<Graph> graph = GraphFromBytes(Binary(FromText<proto::GraphDef>(R"(
     node { name: "x" op: "PartitionedCall" attr { key: "Tin" value { list { } } } attr { key: "Tout" value { list { } } }

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/text.h"
+#include "import/graph_export.h"
 
 namespace millrace {
 namespace {
@@ -90,9 +91,31 @@ TEST(SavedModel, ReferenceVariablesAreRestoredByTheSaversAssigns) {
   proto::SaverDef saver;
   saver.set_restore_op_name("all");
   saver.set_filename_tensor_name("file:0");
-  const auto keys = CheckpointKeys(*graph, saver);
-  ASSERT_TRUE(keys.ok()) << keys.status();
-  EXPECT_THAT(*keys, ElementsAre(std::pair("b", "bias"), std::pair("w", "weights")));
+  const auto names = NamesOfSaver(*graph, saver);
+  ASSERT_TRUE(names.ok()) << names.status();
+  EXPECT_THAT(names->variables, ElementsAre(std::pair("b", "bias"), std::pair("w", "weights")));
+}
+
+TEST(SavedModel, TablesAreRestoredByTheSaversImports) {
+  const absl::StatusOr<Graph> graph = ParseGraphText(R"(
+file = Placeholder() {dtype=string, shape=shape[]}
+t = MutableHashTableV2() {key_dtype=int64, value_dtype=float, shared_name="counts"}
+names = Const() {dtype=string, value=string[2]{"c-values", "c-keys"}}
+slices = Const() {dtype=string, value=string[2]{"", ""}}
+restore = RestoreV2(file, names, slices)
+keys = Identity(restore:1)
+import = LookupTableImportV2(t, keys, restore)
+all = NoOp() ^import
+)");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  proto::SaverDef saver;
+  saver.set_restore_op_name("all");
+  saver.set_filename_tensor_name("file:0");
+  const auto names = NamesOfSaver(*graph, saver);
+  ASSERT_TRUE(names.ok()) << names.status();
+  ASSERT_EQ(names->tables.count("counts"), 1);
+  EXPECT_EQ(names->tables.at("counts").keys, "c-keys");
+  EXPECT_EQ(names->tables.at("counts").values, "c-values");
 }
 
 TEST(SavedModel, ErrorsSayWhatIsThere) {
@@ -103,7 +126,7 @@ TEST(SavedModel, ErrorsSayWhatIsThere) {
             "no graphs, expected a TensorFlow SavedModel");
 }
 
-// One signature takes a sparse tensor; the other can be run all the same.
+// Sparse tensors are three of the graph's; one signature names what the graph lacks, and the others can be run all the same.
 TEST(SavedModel, AssetsArePathsAndUnreadSignaturesAreNamed) {
   const absl::StatusOr<SavedModel> model = SavedModelFromBytes(R"(
 meta_graphs {
@@ -112,6 +135,8 @@ meta_graphs {
     node { name: "words" op: "Placeholder" attr { key: "dtype" value { type: DT_STRING } } }
     node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } }
     node { name: "y" op: "Neg" input: "x" attr { key: "T" value { type: DT_FLOAT } } }
+    node { name: "at" op: "Placeholder" attr { key: "dtype" value { type: DT_INT64 } } }
+    node { name: "of" op: "Placeholder" attr { key: "dtype" value { type: DT_INT64 } } }
   }
   signature_def {
     key: "dense"
@@ -122,18 +147,84 @@ meta_graphs {
   }
   signature_def {
     key: "sparse"
-    value { inputs { key: "x" value { coo_sparse { values_tensor_name: "x:0" } dtype: DT_FLOAT } } }
+    value {
+      inputs {
+        key: "x"
+        value {
+          coo_sparse { values_tensor_name: "x:0" indices_tensor_name: "at:0" dense_shape_tensor_name: "of:0" }
+          dtype: DT_FLOAT
+          tensor_shape { dim { size: -1 } dim { size: 3 } }
+        }
+      }
+      outputs { key: "rows" value { composite_tensor { components { name: "y:0" } } } }
+      outputs { key: "y" value { name: "y:0" dtype: DT_FLOAT tensor_shape { } } }
+    }
   }
+  signature_def { key: "strange" value { inputs { key: "z" value { name: "z:0" dtype: DT_FLOAT } } } }
   asset_file_def { tensor_info { name: "words:0" } filename: "words.txt" }
 }
 )", {"serve"}, "/models/m");
   ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_EQ(model->signatures.size(), 1);
+  EXPECT_EQ(model->signatures.size(), 2);
   EXPECT_EQ(InfosText(model->signatures.at("dense").outputs), " y=y:0:float[]");
-  EXPECT_EQ(std::string(model->unread_signatures.at("sparse").message()), "'x' is not a dense tensor");
+  const SavedSignature& sparse = model->signatures.at("sparse");
+  EXPECT_EQ(InfosText(sparse.inputs), " x/dense_shape=of:0:int64[2] x/indices=at:0:int64[?,2] x/values=x:0:float[?]");
+  EXPECT_EQ(InfosText(sparse.outputs), " y=y:0:float[]");
+  EXPECT_EQ(std::string(sparse.unread.at("rows").message()), "'rows' is neither a dense nor a sparse tensor");
+  EXPECT_THAT(std::string(model->unread_signatures.at("strange").message()), HasSubstr("z"));
   const Node& words = model->graph.node(model->graph.Find("words"));
   EXPECT_EQ(words.op, "Const");
   EXPECT_EQ(words.attrs.GetOr<Tensor>("value", Tensor()).strings()[0], "/models/m/assets/words.txt");
+}
+
+// As TensorFlow 1 writes them.
+TEST(SavedModel, CollectionsTellAssetsAndTheMainOp) {
+  proto::SavedModel saved;
+  proto::MetaGraphDef& meta = *saved.add_meta_graphs();
+  meta.mutable_meta_info_def()->add_tags("serve");
+  const absl::StatusOr<Graph> graph = ParseGraphText(R"(
+words = Placeholder() {dtype=string, shape=shape[]}
+w = VarHandleOp() {dtype=float, shape=shape[]}
+one = Const() {dtype=float, value=float[]{1}}
+set = AssignVariableOp(w, one) {dtype=float}
+table = HashTableV2() {key_dtype=string, value_dtype=int64}
+keys = Const() {dtype=string, value=string[1]{"a"}}
+values = Const() {dtype=int64, value=int64[1]{1}}
+fill = InitializeTableV2(table, keys, values) {Tkey=string, Tval=int64}
+fills = NoOp() ^fill
+both = NoOp() ^fill ^set
+path = VarHandleOp() {dtype=string, shape=shape[]}
+set_path = AssignVariableOp(path, words) {dtype=string}
+paths = NoOp() ^set_path ^both
+)");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  *meta.mutable_graph_def() = *GraphToProto(*graph);
+  const auto collection = [&](const char* key) {
+    proto::MetaGraphDef::CollectionEntry& entry = *meta.add_collection_def();
+    entry.set_key(key);
+    return entry.mutable_value();
+  };
+  proto::AssetFileDef asset;
+  asset.set_filename("words.txt");
+  asset.mutable_tensor_info()->set_name("words:0");
+  google::protobuf::Any& any = *collection("saved_model_assets")->mutable_any_list()->add_value();
+  any.set_type_url("type.googleapis.com/tensorflow.AssetFileDef");
+  any.set_value(asset.SerializeAsString());
+  std::string& main_op = *collection("legacy_init_op")->mutable_node_list()->add_value();
+
+  main_op = "both";
+  absl::StatusOr<SavedModel> model = SavedModelFromBytes(saved.SerializeAsString(), {"serve"}, "/models/m");
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_THAT(model->init_targets, ElementsAre("both"));
+  EXPECT_EQ(model->graph.node(model->graph.Find("words")).op, "Const");
+  main_op = "paths";
+  model = SavedModelFromBytes(saved.SerializeAsString(), {"serve"}, "/models/m");
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_THAT(model->init_targets, ElementsAre("both")) << "strings are no variable's";
+  main_op = "fills";
+  model = SavedModelFromBytes(saved.SerializeAsString(), {"serve"}, "/models/m");
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_THAT(model->init_targets, ElementsAre()) << "tables that are filled once need nothing to be run";
 }
 
 TEST(SavedModel, TruncationsAreErrors) {

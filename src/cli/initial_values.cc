@@ -1,0 +1,219 @@
+#include "cli/initial_values.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "cli/checkpoint_tables.h"
+#include "cli/partitioned_variables.h"
+#include "glog/logging.h"
+#include "graph/parameters.h"
+#include "graph/variable_name.h"
+#include "millrace/op.h"
+#include "millrace/options.h"
+#include "millrace/status.h"
+#include "passes/control_flow/inline_functions.h"
+#include "passes/control_flow/kept_state.h"
+#include "passes/rewrite/prune.h"
+
+namespace millrace::cli {
+namespace {
+
+std::function<absl::StatusOr<Tensor>()> ValueIn(std::shared_ptr<TensorReader> reader, std::string key) {
+  return [reader = std::move(reader), key = std::move(key)] { return reader->Read(key); };
+}
+
+// Variables whose wholes the reader has, and not themselves.
+std::map<std::string, VariablePart> PartsIn(const TensorReader& reader, const std::map<std::string, VariablePart>& parts) {
+  const std::vector<std::string>& names = reader.names();
+  const auto holds = [&](const std::string& key) { return std::binary_search(names.begin(), names.end(), key); };
+  std::map<std::string, VariablePart> found;
+  for (const auto& [name, part] : parts) {
+    if (holds(part.key) && !holds(name)) found.emplace(name, part);
+  }
+  return found;
+}
+
+std::function<absl::StatusOr<Tensor>()> SliceIn(std::shared_ptr<TensorReader> reader, VariablePart part) {
+  return [reader = std::move(reader), part = std::move(part)] { return reader->ReadSlice(part.key, part.slice); };
+}
+
+std::function<absl::StatusOr<Tensor>()> TableIn(std::shared_ptr<TensorReader> reader, CheckpointTable table) {
+  return [reader = std::move(reader), table = std::move(table)]() -> absl::StatusOr<Tensor> {
+    MR_ASSIGN_OR_RETURN(const Tensor keys, reader->Read(table.saved.keys));
+    MR_ASSIGN_OR_RETURN(const Tensor values, reader->Read(table.saved.values));
+    return TableFrom(table, keys, values);
+  };
+}
+
+// Checkpoints go by the names of variables without their containers, where no two become one.
+std::map<std::string, std::string> KeysWithoutContainers(const Graph& graph) {
+  std::map<std::string, std::set<std::string>> variables;  // by key
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    if (node.removed || !IsVariable(node)) continue;
+    Node alone = node;
+    alone.attrs.Set("container", std::string());
+    variables[VariableName(alone)].insert(VariableName(node));
+  }
+  std::map<std::string, std::string> keys;
+  for (const auto& [key, names] : variables) {
+    if (names.size() == 1 && *names.begin() != key) keys[*names.begin()] = key;
+  }
+  return keys;
+}
+
+// "a, b, c, d, e and 7 more".
+std::string FirstOf(std::vector<std::string> names) {
+  constexpr size_t kMost = 5;
+  const size_t more = names.size() - std::min(names.size(), kMost);
+  names.resize(names.size() - more);
+  return absl::StrCat(absl::StrJoin(names, ", "), more > 0 ? absl::StrCat(" and ", more, " more") : "");
+}
+
+// Values that no node of the graph goes by are kept and written again by --checkpoint_out, and variables without values may
+// have an initializer; but a name may be misspelt.
+void WarnOfStrangers(const std::string& prefix, const Workload& workload) {
+  const Graph& graph = *workload.graph;
+  std::set<std::string> names, variables;
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    if (node.removed) continue;
+    const OpDef* def = OpRegistry::Builtin().Find(node.op);
+    names.insert(VariableName(node));
+    names.insert(NameOfKeptState(node));
+    if (def != nullptr && def->is_variable) variables.insert(VariableName(node));
+  }
+  for (const auto& [name, table] : workload.checkpoint_tables) variables.insert(name);
+  std::vector<std::string> strangers, missing;
+  for (const auto& [name, value] : workload.initial_values) {
+    if (names.count(name) == 0) strangers.push_back(name);
+  }
+  for (const std::string& name : variables) {
+    if (workload.initial_values.count(name) == 0) missing.push_back(name);
+  }
+  if (!strangers.empty()) LOG(WARNING) << prefix << ": the graph has no variable " << FirstOf(std::move(strangers)) << " of the checkpoint";
+  if (missing.empty()) return;
+  LOG(WARNING) << prefix << ": no value of " << FirstOf(std::move(missing)) << ", which "
+               << (workload.init_targets.empty() ? "have none then" : "start as the init_targets leave them");
+}
+
+// Names of the variables that the step assigns.
+absl::StatusOr<std::set<std::string>> AssignedIn(const Workload& workload) {
+  Signature signature{.feeds = workload.feed_types, .fetches = workload.fetches, .targets = workload.targets};
+  MR_ASSIGN_OR_RETURN(Graph step, Prune(*workload.graph, signature));
+  MR_RETURN_IF_ERROR(InlineFunctions(step, OpRegistry::Builtin(), MostInlinedNodes(step, PlanningOptions().max_unrolled_nodes)).status());
+  std::set<std::string> assigned;
+  for (int32_t i = 0; i < step.num_ids(); ++i) {
+    const Node& node = step.node(NodeId{i});
+    if (node.removed || node.inputs.empty() || (node.op != "AssignVariableOp" && node.op != "Assign")) continue;
+    assigned.insert(VariableName(step.node(SourceOfHandle(step, node.inputs[0]).node)));
+  }
+  return assigned;
+}
+
+}  // namespace
+
+void NameForCheckpoints(const Graph& graph, const CheckpointNames& names, Workload& workload) {
+  workload.checkpoint_keys = names.variables;
+  workload.checkpoint_keys.merge(KeysWithoutContainers(graph));
+  workload.checkpoint_parts = PartitionedVariables(graph);
+  workload.checkpoint_tables = CheckpointTables(graph, names.tables, /*names_by_default=*/true);
+}
+
+void TakeValuesOf(const SavedModel& model, Workload& workload) {
+  workload.checkpoint_keys = model.checkpoint_keys;
+  workload.checkpoint_extras = model.checkpoint_extras;
+  workload.checkpoint_parts = PartitionedVariables(model.graph);
+  workload.checkpoint_tables = CheckpointTables(model.graph, model.checkpoint_tables, /*names_by_default=*/false);
+  if (model.checkpoint == nullptr) return;
+  for (const auto& [name, key] : model.checkpoint_keys) workload.initial_values[name] = ValueIn(model.checkpoint, key);
+  for (const auto& [name, part] : PartsIn(*model.checkpoint, workload.checkpoint_parts)) {
+    workload.initial_values[name] = SliceIn(model.checkpoint, part);
+  }
+  std::set<std::string> kept;
+  for (const auto& [name, table] : workload.checkpoint_tables) {
+    workload.initial_values[name] = TableIn(model.checkpoint, table);
+    kept.insert(table.table);
+  }
+  // Of others, which no step can use, checkpoint_out writes what there is.
+  for (const auto& [table, saved] : model.checkpoint_tables) {
+    for (const std::string& key : {saved.keys, saved.values}) {
+      if (kept.count(table) == 0) workload.initial_values[key] = ValueIn(model.checkpoint, key);
+    }
+  }
+}
+
+absl::Status ReadCheckpoint(const std::string& prefix, bool of_saved_model, const Environment& environment, Workload& workload) {
+  MR_ASSIGN_OR_RETURN(const std::shared_ptr<TensorReader> reader, environment.open_checkpoint_reader(prefix));
+  workload.initial_values.clear();
+  workload.values_from = absl::StrCat("--checkpoint_in=", prefix);
+  std::set<std::string> keys(reader->names().begin(), reader->names().end());
+  for (const auto& [name, key] : workload.checkpoint_keys) {
+    if (keys.erase(key) > 0) {
+      workload.initial_values[name] = ValueIn(reader, key);
+    } else if (of_saved_model) {
+      return absl::NotFoundError(absl::StrCat(prefix, ": no ", key, ", the value of variable ", name));
+    }
+  }
+  for (const auto& [name, part] : PartsIn(*reader, workload.checkpoint_parts)) {
+    keys.erase(part.key);
+    workload.initial_values[name] = SliceIn(reader, part);
+  }
+  for (const auto& [name, table] : workload.checkpoint_tables) {
+    const bool exported = keys.erase(table.saved.keys) + keys.erase(table.saved.values) == 2;
+    if (keys.erase(name) > 0) {
+      workload.initial_values[name] = ValueIn(reader, name);
+    } else if (exported) {
+      workload.initial_values[name] = TableIn(reader, table);
+    }
+  }
+  std::vector<std::string> named_otherwise;
+  for (const std::string& key : keys) {
+    if (workload.checkpoint_extras.count(key) > 0) continue;
+    if (workload.initial_values.count(key) > 0) {
+      named_otherwise.push_back(key);
+      continue;
+    }
+    if (!absl::StartsWith(key, kNodeStatePrefix)) {
+      workload.initial_values[key] = ValueIn(reader, key);
+      continue;
+    }
+    MR_ASSIGN_OR_RETURN(workload.initial_states[key.substr(sizeof(kNodeStatePrefix) - 1)], reader->Read(key));
+  }
+  if (!named_otherwise.empty()) {
+    LOG(WARNING) << prefix << ": what it holds under the name of " << FirstOf(std::move(named_otherwise))
+                 << " is left out: the graph's saver restores such a variable from another key";
+  }
+  WarnOfStrangers(prefix, workload);
+  return absl::OkStatus();
+}
+
+absl::Status DeclareShapes(Workload& workload) {
+  std::map<NodeId, std::string> open;
+  for (int32_t i = 0; i < workload.graph->num_ids(); ++i) {
+    const Node& node = workload.graph->node(NodeId{i});
+    if (node.removed || !IsVariable(node) || node.attrs.GetOr("shape", Shape::UnknownRank()).fully_known()) continue;
+    if (workload.initial_values.count(VariableName(node)) > 0) open[NodeId{i}] = VariableName(node);
+  }
+  if (open.empty()) return absl::OkStatus();
+  const absl::StatusOr<std::set<std::string>> assigned = AssignedIn(workload);
+  if (!assigned.ok()) return absl::OkStatus();  // planning says why
+  Graph graph = workload.graph->Clone();
+  for (const auto& [id, name] : open) {
+    if (assigned->count(name) > 0) continue;
+    MR_ASSIGN_OR_RETURN(const Tensor value, workload.initial_values.at(name)());
+    graph.mutable_node(id).attrs.Set("shape", value.shape());
+  }
+  workload.graph = std::make_shared<const Graph>(std::move(graph));
+  return absl::OkStatus();
+}
+
+}  // namespace millrace::cli

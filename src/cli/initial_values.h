@@ -1,0 +1,27 @@
+// The values that variables have before the first step: a SavedModel's, or those of --checkpoint_in.
+#ifndef MILLRACE_SRC_CLI_INITIAL_VALUES_H_
+#define MILLRACE_SRC_CLI_INITIAL_VALUES_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "cli/environment.h"
+#include "cli/workload.h"
+
+namespace millrace::cli {
+
+// What checkpoints call the variables and tables of a graph: as its saver says, else by their own names.
+void NameForCheckpoints(const Graph& graph, const CheckpointNames& names, Workload& workload);
+// The same of a SavedModel, and the values that it comes with.
+void TakeValuesOf(const SavedModel& model, Workload& workload);
+
+// The checkpoint's values instead of those that the model came with. Keys are what checkpoint_out writes; a SavedModel tells those of all
+// its variables, which must be there.
+absl::Status ReadCheckpoint(const std::string& prefix, bool of_saved_model, const Environment& environment, Workload& workload);
+
+// A variable whose shape the graph leaves open, and that the step does not assign, is declared with the shape of its value.
+absl::Status DeclareShapes(Workload& workload);
+
+}  // namespace millrace::cli
+
+#endif  // MILLRACE_SRC_CLI_INITIAL_VALUES_H_
