@@ -15,15 +15,19 @@ import os
 import pathlib
 import resource
 import statistics
-import subprocess
 import tempfile
 import time
 
-import numpy as np
+import checked
+
+try:
+    import numpy as np
+    import tensorflow as tf
+except ImportError as error:
+    raise SystemExit(f"NumPy and TensorFlow are needed: {error}") from None
 
 
 def load_graph(path):
-    import tensorflow as tf
     graph_def = tf.compat.v1.GraphDef()
     graph_def.ParseFromString(pathlib.Path(path).read_bytes())
     return graph_def
@@ -31,7 +35,6 @@ def load_graph(path):
 
 def make_feeds(graph_def, rng):
     """A random value for every placeholder: integers small, so that they may be labels."""
-    import tensorflow as tf
     feeds = {}
     for node in graph_def.node:
         if node.op != "Placeholder":
@@ -44,7 +47,6 @@ def make_feeds(graph_def, rng):
 
 
 def tensorflow_steps(graph_def, feeds, options):
-    import tensorflow as tf
     config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=options.threads,
                                       inter_op_parallelism_threads=options.threads)
     with tf.Graph().as_default():
@@ -76,10 +78,9 @@ def millrace_cpu_steps(binary, graph, feeds_path, options):
 def run_millrace(binary, graph, feeds_path, options, steps, report):
     # Plans made beside the steps would count as CPU time.
     replan = ["--replan=off"] if options.cpu_time else []
-    subprocess.run([binary, "run", f"--graph={graph}", f"--feeds={feeds_path}", f"--fetches={options.fetches}",
-                    f"--targets={options.targets}", f"--init_targets={options.init_targets}", "--strategy=baseline",
-                    f"--steps={steps}", f"--threads={options.threads}", f"--report_out={report}", *replan],
-                   check=True, capture_output=True)
+    checked.run([binary, "run", f"--graph={graph}", f"--feeds={feeds_path}", f"--fetches={options.fetches}",
+                f"--targets={options.targets}", f"--init_targets={options.init_targets}", "--strategy=baseline",
+                f"--steps={steps}", f"--threads={options.threads}", f"--report_out={report}", *replan])
 
 
 def millrace_steps(binary, graph, feeds_path, options):
@@ -89,13 +90,19 @@ def millrace_steps(binary, graph, feeds_path, options):
         return json.loads(pathlib.Path(report).read_text())["runs"][0]["step_seconds"][1:]
 
 
+def graph_and_feeds(text):
+    for path in filter(None, text.split(":", 1)):
+        checked.readable(path)
+    return text
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("binary")
-    parser.add_argument("graphs", nargs="+")
-    parser.add_argument("--steps", type=int, default=5)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("binary", type=checked.program)
+    parser.add_argument("graphs", nargs="+", type=graph_and_feeds)
+    parser.add_argument("--steps", type=checked.number(int, 1), default=5)
+    parser.add_argument("--rounds", type=checked.number(int, 1), default=3)
+    parser.add_argument("--threads", type=checked.number(int, 0), default=os.cpu_count())
     parser.add_argument("--fetches", default="loss:0")
     parser.add_argument("--targets", default="train")
     parser.add_argument("--init_targets", default="init")

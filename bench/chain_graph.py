@@ -4,7 +4,9 @@ reversals of 16 floats, which no rewrite puts together.
 
 Usage: chain_graph.py NODES FILE.pbtxt   (fetch result:0, feed x)
 """
-import sys
+import argparse
+
+import checked
 
 
 def node(name, op, inputs=(), attributes=""):
@@ -25,7 +27,9 @@ def chain(nodes):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        sys.exit(__doc__)
-    with open(sys.argv[2], "w") as file:
-        file.writelines(chain(int(sys.argv[1])))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("nodes", type=checked.number(int, 1))
+    parser.add_argument("file", type=checked.written)
+    options = parser.parse_args()
+    with open(options.file, "w") as file:
+        file.writelines(chain(options.nodes))

@@ -14,6 +14,8 @@ import pathlib
 import subprocess
 import tempfile
 
+import checked
+
 MODEL = ("moe_transformer --experts=12 --layers=4 --hidden=256 --heads=4 --steps_unrolled=256 --vocab=2000 --batch=32 "
          "--optimizer=sgd")
 
@@ -32,22 +34,21 @@ def plan(binary, graph, machine, flags, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("binary")
-    parser.add_argument("machine")
-    parser.add_argument("--devices", default="4")
-    parser.add_argument("--partition_sizes", default="20,100")
+    parser.add_argument("binary", type=checked.program)
+    parser.add_argument("machine", type=checked.readable)
+    parser.add_argument("--devices", type=checked.number(int, 1), default=4)
+    parser.add_argument("--partition_sizes", type=checked.several(checked.number(int, 0)), default="20,100")
     parser.add_argument("--model", default=MODEL, help="name and flags")
     parser.add_argument("--budgets", default="none,60%")
-    parser.add_argument("--share", default="off,on", help="a Recv per use, a shared one")
+    parser.add_argument("--share", type=checked.several(checked.one_of(["off", "on"])), default="off,on", help="a Recv per use, a shared one")
     options = parser.parse_args()
     mib = 1 << 20
-    print("| strategy | budget | Recv | sends | recvs | swaps out/in | again | to host | to device | largest peak | all peaks | step | above bound |")
-    print("|" + "---|" * 13)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         graph = folder / "model.pb"
-        subprocess.run([options.binary, "model", *options.model.split(), f"--devices={options.devices}", f"--out={graph}"],
-                       check=True, capture_output=True)
+        checked.run([options.binary, "model", *options.model.split(), f"--devices={options.devices}", f"--out={graph}"])
+        print("| strategy | budget | Recv | sends | recvs | swaps out/in | again | to host | to device | largest peak | all peaks | step | above bound |")
+        print("|" + "---|" * 13)
         variants = [("baseline", [])]
         for size in options.partition_sizes.split(","):
             variants.append((f"tensorflowmem, partitions of {size}", ["--strategy=tensorflowmem", f"--partition_size={size}"]))

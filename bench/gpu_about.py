@@ -82,5 +82,8 @@ def about(folder, emulated):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2 or not pathlib.Path(sys.argv[1]).is_dir():
+        print("usage: gpu_about.py OUT_FOLDER [emulated]", file=sys.stderr)
+        sys.exit(2)
     out = pathlib.Path(sys.argv[1])
     (out / "about.json").write_text(json.dumps(about(out, "emulated" in sys.argv[2:]), indent=1) + "\n")

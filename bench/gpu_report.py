@@ -19,7 +19,8 @@ SIZES = {"resnet_504_b16": 12, "resnet_1001_b16": 12, "resnet_1001_b32": 12, "re
          "resnet50_7500": 16, "deeplab_2048": 16, "unet3d_192": 16}  # budgets in GB
 LOWEST = {"unet3d": 50}  # budget in %, 45 of the others: below 46 % a single node of it has no room
 STEPS = 40            # of a run of a model
-NETS = ("Recurrent", "Images", "Sequences", "FailingSteps")  # tests/random
+NETS = {"Recurrent": "random_nets_test", "Images": "random_nets_test", "Sequences": "random_nets_test",
+        "FailingSteps": "failing_steps_test"}  # tests/random: the program of each kind
 SESSIONS = range(4)  # shares of tests/session
 CHAIN_NODES = 2000    # of bench/chain_graph.py
 LARGE_COPY = 8 << 20  # bytes: smaller copies say more of latency than of the link
@@ -79,6 +80,17 @@ def ended(folder, name):
     if int(fields[0]) != 0:
         return Outcome("MISSED", f"{name}: exit status {fields[0]}: {last_lines(folder / (name + '.log'))}")
     return Outcome("met")
+
+
+def ended_after(folder, name, *before):
+    """The outcome of NAME; where it was not reached, the worst of what is done before it."""
+    outcome = ended(folder, name)
+    return first_that_failed(folder, before) or outcome if outcome.verdict == "not run" else outcome
+
+
+def first_that_failed(folder, names):
+    """Of programs that were begun, the worst that did not end as it should, or None."""
+    return first_that_is_not_met([outcome for outcome in (ended(folder, name) for name in names) if outcome.verdict != "not run"])
 
 
 def run_of(folder, label):
@@ -195,27 +207,33 @@ def conformance_goals(folder):
     for name in sorted(names):
         outcome, cases = conformance_outcome(folder / "conformance", name)
         yield Goal(f"conformance on the device: {name}", cases or None, "all", outcome.verdict, outcome.why)
-    if not names:
-        yield Goal("conformance cases on the device", None, "all", "not run")
+    failed = first_that_failed(folder, ("cuda_test.build", "cuda_test.list"))
+    if failed or not names:
+        outcome = failed or Outcome("not run")
+        yield Goal("conformance cases on the device", None, "all", outcome.verdict, outcome.why)
+
+
+def names_in(folder):
+    """(names of what ran, names of all that should: those that the part wrote down before it began)."""
+    ran = {path.stem for path in folder.glob("*.status")}
+    return ran, sorted({name for name in ran if "." not in name} | set(read_text(folder / "names").split()))
 
 
 def fixture_goals(folder):
     """Training graphs of TensorFlow's: its results, and the same bits under strategies and partition sizes."""
-    names = sorted(path.stem for path in (folder / "fixtures").glob("*.status"))
+    ran, names = names_in(folder / "fixtures")
     for name in names:
-        if "." in name:
-            continue
         outcome, others = ended(folder / "fixtures", name), []
         if outcome.verdict == "MISSED":
             for label, how in (("baseline", "without a budget"), ("plain", "nor rewrites")):
-                if f"{name}.{label}" in names:
+                if f"{name}.{label}" in ran:
                     other = ended(folder / "fixtures", f"{name}.{label}")
                     others.append(f"{how}: {'agrees' if other.verdict == 'met' else other.verdict}")
         yield Goal(f"TensorFlow's results, planned at 60 %: {name}", None, "agrees", outcome.verdict,
                    "; ".join([*others, outcome.why]))
     if not names:
         yield Goal("TensorFlow's results on the device", None, "agrees", "not run")
-    names = sorted(path.stem for path in (folder / "bits").glob("*.status"))
+    _, names = names_in(folder / "bits")
     for name in names:
         outcome = ended(folder / "bits", name)
         yield Goal(f"same bits on the device under partition sizes and strategies: {name}", None, "baseline's", outcome.verdict,
@@ -411,13 +429,13 @@ def goals(folder):
     yield from device_goals(folder)
     yield from conformance_goals(folder)
     yield from fixture_goals(folder)
-    stream = ended(folder, "stream_test")
+    stream = ended_after(folder, "stream_test", "stream_test.build")
     yield Goal("stream engine, emulated", None, "0 failures", stream.verdict, stream.why)
-    for kind in NETS:
-        nets = ended(folder, f"nets/{kind}")
+    for kind, program in NETS.items():
+        nets = ended_after(folder, f"nets/{kind}", f"{program}.build")
         yield Goal(f"random networks on the device: {kind}", None, "0 failures", nets.verdict, nets.why)
     for share in SESSIONS:
-        sessions = ended(folder, f"sessions/{share}")
+        sessions = ended_after(folder, f"sessions/{share}", "session_test.build")
         yield Goal(f"what sessions promise, on the device: share {share}", None, "0 failures", sessions.verdict, sessions.why)
     for tool in ("memcheck", "racecheck", "synccheck"):
         yield sanitizer_goal(folder, tool)
@@ -478,7 +496,10 @@ def as_cell(value):
 
 
 def main():
-    folder, options = pathlib.Path(sys.argv[1]), sys.argv[2:]
+    folder, options = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ""), sys.argv[2:]
+    if len(sys.argv) < 2 or not folder.is_dir() or not set(options) <= {"--no-device", "--build-failed", "--dry-run"}:
+        print("usage: gpu_report.py FOLDER [--no-device | --build-failed | --dry-run]", file=sys.stderr)
+        sys.exit(2)
     table = [spoken(goal, options) for goal in goals(folder)]
     known = read_json(folder / "about.json") or {}
     about = {key: known.get(key) or "not known" for key in ABOUT}

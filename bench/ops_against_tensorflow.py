@@ -11,13 +11,17 @@ import argparse
 import os
 import pathlib
 import resource
-import subprocess
 import tempfile
 import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-import numpy as np  # noqa: E402
-import tensorflow as tf  # noqa: E402
+import checked  # noqa: E402
+
+try:
+    import numpy as np  # noqa: E402
+    import tensorflow as tf  # noqa: E402
+except ImportError as error:
+    raise SystemExit(f"NumPy and TensorFlow are needed: {error}") from None
 
 tf1 = tf.compat.v1
 RNG = np.random.default_rng(0)
@@ -172,8 +176,8 @@ def all_cases():
 
 def millrace_seconds(binary, graph, steps):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([binary, "run", f"--graph={graph}", "--fetches=loss:0", "--init_targets=init", "--strategy=baseline",
-                    "--replan=off", "--threads=1", f"--steps={steps}"], check=True, capture_output=True)
+    checked.run([binary, "run", f"--graph={graph}", "--fetches=loss:0", "--init_targets=init", "--strategy=baseline",
+                "--replan=off", "--threads=1", f"--steps={steps}"])
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
@@ -202,10 +206,14 @@ def measure(binary, case, seconds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("binary")
+    parser.add_argument("binary", type=checked.program)
     parser.add_argument("prefixes", nargs="*")
-    parser.add_argument("--seconds", type=float, default=0.3)
+    parser.add_argument("--seconds", type=checked.number(float, 0), default=0.3)
     options = parser.parse_args()
+    names = [name for name, _ in all_cases()]
+    for prefix in options.prefixes:
+        if not any(name.startswith(prefix) for name in names):
+            parser.error(f"no case begins with '{prefix}', there are {' '.join(names)}")
     tf1.disable_eager_execution()
     print("| case | TensorFlow ms | Millrace ms | Millrace / TensorFlow |\n|---|---|---|---|", flush=True)
     for name, case in all_cases():

@@ -17,6 +17,8 @@ import sys
 import tempfile
 import time
 
+import checked
+
 MODELS = ["resnet50", "lstm", "unet3d", "moe_transformer"]
 TOO_LONG = "took longer than"  # how the error begins of what was cut short
 VARIANTS = ["eager", "offload", "checkpoint", "compile"]  # what takes longest to start comes last
@@ -366,14 +368,14 @@ def kept_rows(path, program=""):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--json", default="")
-    parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--variants", default=",".join(VARIANTS))
-    parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--timeout", type=int, default=60, help="seconds of one variant")
+    parser.add_argument("--json", type=checked.written, default="")
+    parser.add_argument("--models", type=checked.several(checked.one_of(MODELS)), default=",".join(MODELS))
+    parser.add_argument("--variants", type=checked.several(checked.one_of(VARIANTS)), default=",".join(VARIANTS))
+    parser.add_argument("--steps", type=checked.number(int, 1), default=10)
+    parser.add_argument("--timeout", type=checked.number(int, 1), default=60, help="seconds of one variant")
     parser.add_argument("--tf32", action="store_true")
     parser.add_argument("--cpu", action="store_true", help="without a GPU, small: tries the script")
-    parser.add_argument("--millrace", default="", help="the program to run beside the peers, at their peaks")
+    parser.add_argument("--millrace", type=checked.program, help="the program to run beside the peers, at their peaks")
     parser.add_argument("--warm", action="store_true", help="compile the models for a later run, and measure nothing")
     parser.add_argument("--one", default="", help=argparse.SUPPRESS)
     arguments = parser.parse_args()

@@ -4,7 +4,7 @@
 //
 // A row: a model on a machine, at a batch whose uncut memory is twice the device's, planned for a budget of that
 // memory / pressure; pressure 0 stands for 1.05 times the largest working set of a node. Without --full a handful of rows;
-// a FILTER keeps rows whose "model machine" contains it.
+// a FILTER keeps rows whose "model machine" contains it. rc 2 for arguments that are none of these, 1 when no row is left.
 // --study: the scenarios of the study of gap-based planning that our models can express, on its machines: there the batch
 // follows from the memory and the pressure. Beside each the step that the study's prototype took for its own graph of the
 // network, with recompute where it tried that, and the steps of the other --strategies; rc 1 when a row is above 1.10 of
@@ -29,9 +29,12 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "millrace/session.h"
+#include "millrace/status.h"
 #include "models/models.h"
 #include "plan/simulator.h"
 
@@ -152,7 +155,27 @@ struct Arguments {
   std::vector<std::string> filters;
 };
 
-Arguments Parse(int argc, char** argv) {
+absl::StatusOr<std::vector<std::string>> ParseStrategies(const std::string& text) {
+  const std::vector<std::string> known = StrategyNames();
+  std::vector<std::string> strategies = absl::StrSplit(text, ',');
+  for (const std::string& strategy : strategies) {
+    if (std::find(known.begin(), known.end(), strategy) != known.end()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("--strategies: no strategy '", strategy, "', expected some of ", absl::StrJoin(known, ",")));
+  }
+  return strategies;
+}
+
+absl::StatusOr<std::vector<double>> ParsePressures(const std::string& text) {
+  std::vector<double> pressures;
+  for (const std::string& p : std::vector<std::string>(absl::StrSplit(text, ','))) {
+    if (!absl::SimpleAtod(p, &pressures.emplace_back()) || !std::isfinite(pressures.back()) || pressures.back() < 0) {
+      return absl::InvalidArgumentError(absl::StrCat("--pressures: '", p, "', expected numbers from 0 on"));
+    }
+  }
+  return pressures;
+}
+
+absl::StatusOr<Arguments> Parse(int argc, char** argv) {
   Arguments arguments;
   for (int i = 1; i < argc; ++i) {
     const std::string text = argv[i];
@@ -161,11 +184,11 @@ Arguments Parse(int argc, char** argv) {
     } else if (text == "--study") {
       arguments.study = true;
     } else if (absl::StartsWith(text, "--strategies=")) {
-      arguments.strategies = absl::StrSplit(text.substr(13), ',');
+      MR_ASSIGN_OR_RETURN(arguments.strategies, ParseStrategies(text.substr(13)));
     } else if (absl::StartsWith(text, "--pressures=")) {
-      for (const std::string& p : std::vector<std::string>(absl::StrSplit(text.substr(12), ','))) {
-        arguments.pressures.push_back(std::atof(p.c_str()));
-      }
+      MR_ASSIGN_OR_RETURN(arguments.pressures, ParsePressures(text.substr(12)));
+    } else if (absl::StartsWith(text, "-")) {
+      return absl::InvalidArgumentError(absl::StrCat("no flag ", text, ", expected --full, --study, --strategies= or --pressures="));
     } else {
       arguments.filters.push_back(text);
     }
@@ -359,6 +382,11 @@ class Table {
   std::map<std::string, std::vector<double>> gaps_;
 };
 
+int NoRows() {
+  std::fprintf(stderr, "planner_bench: no row's model and machine contain what is asked for\n");
+  return 1;
+}
+
 int RunStudy(const Arguments& arguments) {
   constexpr double kMostGap = 1.10, kMostMean = 1.04, kRounding = 1.0005;
   std::printf("| model | machine | peak/M | nodes | compute ms | planned | bound | /bound | heap | study | plan s |");
@@ -402,6 +430,7 @@ int RunStudy(const Arguments& arguments) {
     ++rows;
     if (step > kMostGap * bound || step > kRounding * scenario.study * compute) failed.push_back(name);
   }
+  if (rows == 0 && failed.empty()) return NoRows();
   const double mean = std::exp(sum / std::max(rows, 1));
   std::printf("\n%d rows, step / bound: geometric mean %.4f; above 1.10 or longer than the study's: %zu\n", rows, mean,
               failed.size());
@@ -410,14 +439,23 @@ int RunStudy(const Arguments& arguments) {
 }
 
 int Run(int argc, char** argv) {
-  const Arguments arguments = Parse(argc, argv);
+  const absl::StatusOr<Arguments> parsed = Parse(argc, argv);
+  if (!parsed.ok()) {
+    std::fprintf(stderr, "planner_bench: %s\n", std::string(parsed.status().message()).c_str());
+    return 2;
+  }
+  const Arguments& arguments = *parsed;
   if (arguments.study) return RunStudy(arguments);
   Table table(arguments);
+  int wanted = 0;
   for (const Model& model : BenchModels()) {
     for (const Machine& machine : BenchMachines()) {
-      if (Wanted(arguments, model.name, machine.name)) table.AddRows(model, machine);
+      if (!Wanted(arguments, model.name, machine.name)) continue;
+      table.AddRows(model, machine);
+      ++wanted;
     }
   }
+  if (wanted == 0) return NoRows();
   std::printf("\n");
   table.PrintMeans();
   return 0;

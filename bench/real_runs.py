@@ -25,6 +25,8 @@ import sys
 import tempfile
 import time
 
+import checked
+
 MODELS = {  # name: flags of `millrace model`
     "resnet50": ["resnet", "--depth=50", "--batch=4", "--image_size=64"],
     "lstm": ["lstm", "--layers=2", "--hidden=256", "--steps_unrolled=40", "--batch=32", "--vocab=2000"],
@@ -168,16 +170,16 @@ class Table:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program")
-    parser.add_argument("--out", help="markdown; stdout when not given")
+    parser.add_argument("program", type=checked.program)
+    parser.add_argument("--out", type=checked.written, help="markdown; stdout when not given")
     parser.add_argument("--quick", action="store_true", help="two models, two budgets, one link")
-    parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--percent", default=PERCENT)
-    parser.add_argument("--gbps", default=GBPS)
+    parser.add_argument("--models", type=checked.several(checked.one_of(MODELS)), default=",".join(MODELS))
+    parser.add_argument("--percent", type=checked.several(checked.number(int, 1)), default=PERCENT)
+    parser.add_argument("--gbps", type=checked.several(checked.number(float, 0)), default=GBPS)
     parser.add_argument("--strategies", default="planned", help="planned,tensorflowmem,lru,...")
-    parser.add_argument("--threads", type=int, default=1, help="of kernels; 1 leaves a core to the copies on two")
-    parser.add_argument("--steps", type=int, default=9, help="steps that count, at least")
-    parser.add_argument("--timeout", type=float, default=600, help="seconds after which a run is given up")
+    parser.add_argument("--threads", type=checked.number(int, 0), default=1, help="of kernels; 1 leaves a core to the copies on two")
+    parser.add_argument("--steps", type=checked.number(int, 1), default=9, help="steps that count, at least")
+    parser.add_argument("--timeout", type=checked.number(float, 0), default=600, help="seconds after which a run is given up")
     options = parser.parse_args()
     options.command = sys.argv[1:]
     if options.quick:
@@ -192,10 +194,7 @@ def main():
         for number, (model, gbps, percent, strategy) in enumerate(combinations, 1):
             if model not in graphs:
                 graphs[model] = os.path.join(folder, model + ".pb")
-                made = subprocess.run([options.program, "model", *MODELS[model], f"--out={graphs[model]}"],
-                                      capture_output=True, text=True)
-                if made.returncode != 0:
-                    sys.exit(f"{model}: {made.stderr.strip()}")
+                checked.run([options.program, "model", *MODELS[model], f"--out={graphs[model]}"])
                 expected[model] = reference(options, model, graphs[model], folder)
             table.add(model, gbps, percent, strategy,
                       measure(options, graphs[model], strategy, percent, gbps, folder), expected[model])

@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 # Most telling first: the CUDA plugin on a faked CUDA, streams emulated on threads, lanes, disk tier, sessions and planning in
 # the background.
-tests=(${MILLRACE_SANITIZE_TESTS:-cuda_errors_test cuda_fake_test cuda_crew_test stream_test runtime_test session_test strategies_test
+tests=(${MILLRACE_SANITIZE_TESTS:-cuda_errors_test cuda_fake_test cuda_grid_test cuda_crew_test stream_test runtime_test session_test strategies_test
   cuda_models_test cuda_test files_test shape_rules_test import_fuzz_test cli_test})
 boxes=${MILLRACE_SANITIZE_BOXES:-}
 configuration=(-DMILLRACE_SANITIZE_BOXES="$boxes")
@@ -25,8 +25,9 @@ for preset in "${presets[@]}"; do
     if ! cmake --build --preset "$preset" --target "$test" >"build-$preset/$test.log" 2>&1; then
       result="not built, see build-$preset/$test.log"
       status=1
-    elif ctest --preset "$preset" -R "^$test\$" >"build-$preset/$test.log" 2>&1; then
-      result=clean
+    elif ctest --preset "$preset" -R "^$test\$" --no-tests=error --verbose >"build-$preset/$test.log" 2>&1; then
+      # A program whose cases are all skipped ends well, too.
+      result=$(grep -qE '\[  PASSED  \] [1-9]' "build-$preset/$test.log" && echo clean || echo "no case ran, see build-$preset/$test.log")
     else
       result="FAILED, see build-$preset/$test.log"
       status=1

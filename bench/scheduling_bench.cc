@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <memory>
-#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"

@@ -67,6 +67,11 @@ class CheckTest(unittest.TestCase):
         subprocess.run(["cc", "-shared", "-fPIC", "-o", str(self.folder / "libcuda.so.1"), str(self.folder / "driver.c")], check=True)
         return str(self.folder)
 
+    def judged(self):
+        """Rows of the report, as of a run on a device."""
+        subprocess.run([sys.executable, str(ROOT / "bench/gpu_report.py"), str(self.folder / "out")], check=False, capture_output=True)
+        return {row["goal"]: row for row in json.loads((self.folder / "out/results.json").read_text())["goals"]}
+
     def status(self, label):
         path = self.folder / f"out/{label}.status"
         return path.read_text().strip() if path.exists() else None
@@ -151,6 +156,69 @@ echo cuDNN is too old >&2; exit 1
         self.assertEqual(order.read_text().splitlines(), ["built millrace_main millrace_cuda_plugin", "model", "run", "built cuda_test"])
         self.assertIn("the device does not open:\ncuDNN is too old", done.stdout)
 
+    def test_only_what_is_an_architecture_is_taken_for_one(self):
+        seen = self.folder / "seen"
+        self.script("cmake", f'echo "$*" >>{seen}\n')
+        self.script("ninja", "")
+        for answer, taken in (("9.0", "90"), ("12.1", "121"), ("NVIDIA-SMI has failed because it could not talk to the driver.", "90"), ("", "90")):
+            path = self.script("nvidia-smi", f'echo "{answer}"\n')
+            self.check("build", PATH=path)
+            self.assertIn(f" -DMILLRACE_CUDA_ARCHITECTURES={taken}-real ", seen.read_text().splitlines()[-1])
+
+    def test_nothing_begins_when_the_time_is_over(self):
+        began = self.folder / "began"
+        path = self.script("ninja", f"touch {began}\nsleep 60\n")
+        self.check("build", "conformance", "nets", "sessions", "stream", seconds=3, PATH=path)
+        self.assertFalse(began.exists())
+        self.assertEqual(list((self.folder / "out").glob("*_test.build.status")), [])
+
+    def test_a_test_that_does_not_build_or_start_is_a_miss_and_is_built_once(self):
+        built = self.folder / "built"
+        path = self.script("ninja", f'echo "${{*:7}}" >>{built}\necho "error: no such kernel" >&2\nexit 1\n')
+        parts = ("conformance", "nets", "sessions", "stream")
+        self.check(*parts, PATH=path)
+        names = ["cuda_test", "random_nets_test", "failing_steps_test", "session_test", "stream_test"]
+        self.assertEqual(built.read_text().splitlines(), names)
+        goals = ["conformance cases on the device", "random networks on the device: Images", "random networks on the device: FailingSteps",
+                 "what sessions promise, on the device: share 0", "stream engine, emulated"]
+        rows = self.judged()
+        for goal in goals:
+            self.assertEqual(rows[goal]["verdict"], "MISSED", goal)
+            self.assertIn("no such kernel", rows[goal]["why"])
+        tests = self.program.with_name("cuda_test")
+        tests.write_text("#!/usr/bin/env bash\necho no libcudart >&2; exit 127\n")
+        tests.chmod(0o755)
+        self.check("conformance", PATH=self.script("ninja", ""))
+        self.assertIn("no libcudart", self.judged()["conformance cases on the device"]["why"])
+
+    def test_what_a_former_build_gave_is_not_shown(self):
+        self.check("launches")
+        (self.folder / "out/about.json").write_text("{}")
+        os.utime(self.program, (4e9, 4e9))
+        self.check("stream", PATH=self.script("ninja", "exit 1\n"))
+        self.assertIsNone(self.status("chain.baseline.on.0"))
+        self.assertEqual(self.judged()["launch overhead as graph: microseconds a node"]["verdict"], "not run")
+        self.assertFalse((self.folder / "out/about.json").exists())
+        self.check("launches")
+        self.assertEqual(self.status("chain.baseline.on.0"), "0")
+
+    def test_folders_are_the_callers_and_are_made(self):
+        run = lambda **environment: subprocess.run(  # noqa: E731
+            [str(ROOT / "bench/gpu_check.sh"), "own/out", "", "launches"], capture_output=True, check=False, text=True, cwd=self.folder,
+            env={**os.environ, "MILLRACE_GPU_BUILD": "build", "MILLRACE_GPU_COPY": "taken/away", "MENDED": "", "FAST": "", **environment})
+        run(MILLRACE_GPU_DRY_RUN="1")
+        self.assertEqual((self.folder / "own/out/chain.baseline.on.0.status").read_text().strip(), "0")
+        self.assertEqual(sorted(os.listdir(self.folder / "taken/away")), ["logs.tar.gz", "results.json", "summary.md"])
+        shutil.rmtree(self.folder / "taken")
+        (self.folder / "taken").touch()
+        self.assertEqual(run(MILLRACE_GPU_DRY_RUN="1").returncode, 2)
+
+    def test_python_is_needed(self):
+        (self.folder / "programs").mkdir()
+        (self.folder / "programs/bash").symlink_to(shutil.which("bash"))
+        done = self.check("launches", PATH=str(self.folder / "programs"))
+        self.assertEqual((done.returncode, done.stderr), (2, "gpu_check: python3 is needed\n"))
+
     def test_the_driver_that_is_found_by_itself_is_found_before_the_bundle_and_the_system(self):
         seen = self.folder / "seen"
         self.program.write_text(f'#!/usr/bin/env bash\necho "$LD_LIBRARY_PATH" >>{seen}\n' + STUB)
@@ -194,6 +262,9 @@ exec {sys.executable} "$@"
         runs = {run.stem: self.status(f"fixtures/{run.stem}") for run in (self.folder / "out/fixtures").glob("*.status")}
         self.assertEqual({name: status for name, status in runs.items() if status != "0" or "." in name},
                          {"googlenet": "1", "googlenet.baseline": "1", "googlenet.plain": "0"})
+        names = {name for name in os.listdir(ROOT / "tests/e2e/fixtures") if (ROOT / "tests/e2e/fixtures" / name).is_dir()}
+        self.assertEqual(set((self.folder / "out/fixtures/names").read_text().split()), names)
+        self.assertEqual((self.folder / "out/bits/names").read_text().split(), ["mlp_ref", "lstm_ptb"])
 
     @unittest.skipUnless(shutil.which("cc"), "no compiler")
     def test_sanitizers_watch_the_kernels_of_this_project(self):
@@ -221,7 +292,7 @@ for part in $known; do begins $part && echo $part $(left); [ $part = build ] || 
         done = subprocess.run(["bash", "-uc", script], capture_output=True, text=True, check=True)
         given = {part: int(seconds) for part, seconds in map(str.split, done.stdout.splitlines())}
         shares = {part: int(seconds) for part, seconds in re.findall(r"\[(\w+)\]=(\d+)", text.split("share=(")[1].split(")")[0])}
-        self.assertEqual(list(given), list(shares))
+        self.assertEqual(list(given), [part for part, share in shares.items() if share > 0], "none begins without time")
         for part, seconds in given.items():
             self.assertGreaterEqual(seconds, shares[part], part)
 

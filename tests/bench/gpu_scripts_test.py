@@ -201,6 +201,20 @@ class ReportTest(unittest.TestCase):
         _, rows = self.judged(conformance___tests__txt="Families/CudaDeviceTest.Passes/conv\nFamilies/CudaDeviceTest.Passes/pool\n")
         self.assertEqual(rows["conformance on the device: pool"]["verdict"], "not run")
 
+    def test_graphs_that_were_not_reached_are_named(self):
+        _, rows = self.judged(fixtures___names="googlenet\nlstm_ptb\n", bits___names="mlp_ref lstm_ptb\n")
+        for goal, verdict in (("TensorFlow's results, planned at 60 %: googlenet", "not run"),
+                              ("TensorFlow's results, planned at 60 %: lstm_ptb", "met"),
+                              ("same bits on the device under partition sizes and strategies: lstm_ptb", "not run"),
+                              ("same bits on the device under partition sizes and strategies: mlp_ref", "met")):
+            self.assertEqual(rows[goal]["verdict"], verdict, goal)
+
+    def test_tests_that_do_not_build_are_misses_beside_former_results(self):
+        status, rows = self.judged(cuda_test__build__status="1 ", cuda_test__build__log="error: no such kernel\n")
+        self.assertEqual((status, rows["conformance on the device: conv"]["verdict"]), (1, "met"))
+        self.assertEqual(rows["conformance cases on the device"]["verdict"], "MISSED")
+        self.assertIn("no such kernel", rows["conformance cases on the device"]["why"])
+
     def test_runs_that_fail_are_misses_with_the_reason(self):
         cases = {"does not fit": {"resnet50.planned.auto.80.json": NO_MEMORY},
                  "exit status 1: I / device lost": {"resnet50.planned.auto.80.json": None, "resnet50.planned.auto.80.status": "1 ",

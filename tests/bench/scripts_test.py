@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""The other scripts under bench/: wrong arguments are one line at the start, and what ran nothing does not say that all is well."""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
+
+
+class ScriptsTest(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.folder = pathlib.Path(self.temporary.name)
+
+    def tearDown(self):
+        self.temporary.cleanup()
+
+    def script(self, name, text):
+        """A program in a folder of its own, which PATH begins with."""
+        path = self.folder / "programs" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("#!/usr/bin/env bash\n" + text)
+        path.chmod(0o755)
+        return f"{path.parent}:{os.environ['PATH']}"
+
+    def refusal(self, script, *arguments):
+        done = subprocess.run([sys.executable, "-B", str(BENCH / script), *arguments], capture_output=True, text=True, check=False,
+                              cwd=self.folder)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertNotIn("Traceback", done.stderr)
+        return done.stderr.splitlines()[-1]
+
+    def test_wrong_arguments_are_refused_in_a_line(self):
+        for script, arguments, words in (
+                ("devices.py", ["none", "m"], "'none' is no program"),
+                ("devices.py", ["/bin/true", "none"], "'none' is no file that can be read"),
+                ("real_runs.py", ["none"], "'none' is no program"),
+                ("real_runs.py", ["/bin/true", "--models=foo"], "'foo', expected one of resnet50"),
+                ("real_runs.py", ["/bin/true", "--percent=80,abc"], "'abc', expected a number from 1 on"),
+                ("real_runs.py", ["/bin/true", "--out=none/x.md"], "'none/x.md' cannot be written"),
+                ("chain_graph.py", ["abc", "x.pbtxt"], "'abc', expected a number from 1 on"),
+                ("peers_gpu.py", ["--models=foo"], "'foo', expected one of resnet50"),
+                ("peers_gpu.py", ["--steps=nan"], "'nan', expected a number from 1 on"),
+                ("peers_gpu.py", ["--json=none/x.json"], "'none/x.json' cannot be written"),
+                ("gpu_report.py", [], "usage: gpu_report.py FOLDER"),
+                ("gpu_report.py", [".", "--dryrun"], "usage: gpu_report.py FOLDER"),
+                ("gpu_about.py", ["none"], "usage: gpu_about.py OUT_FOLDER")):
+            with self.subTest(f"{script} {arguments}"):
+                self.assertIn(words, self.refusal(script, *arguments))
+        self.assertFalse((self.folder / "x.pbtxt").exists())
+
+    def test_what_a_program_says_when_it_fails_is_shown(self):
+        self.script("program", "echo no model foo >&2\nexit 2\n")
+        (self.folder / "machine.pbtxt").touch()
+        for script, arguments in (("devices.py", ["machine.pbtxt", "--model=foo"]), ("real_runs.py", ["--quick"])):
+            done = subprocess.run([sys.executable, "-B", str(BENCH / script), str(self.folder / "programs/program"), *arguments],
+                                  capture_output=True, text=True, check=False, cwd=self.folder)
+            self.assertEqual(done.returncode, 1)
+            self.assertTrue(done.stderr.endswith(": exit status 2: no model foo\n"), done.stderr)
+
+    @unittest.skipUnless(os.path.exists(os.environ.get("PLANNER_BENCH", "")), "PLANNER_BENCH is not built")
+    def test_the_planner_bench_refuses_what_it_does_not_know(self):
+        for argument, status, words in (("--bogus", 2, "no flag --bogus"), ("--pressures=2,abc", 2, "'abc', expected numbers from 0 on"),
+                                        ("--pressures=", 2, "'', expected numbers"), ("--strategies=foo", 2, "no strategy 'foo', expected some of"),
+                                        ("nothing", 1, "no row's model and machine")):
+            for study in ([], ["--study"]):
+                done = subprocess.run([os.environ["PLANNER_BENCH"], argument, *study], capture_output=True, text=True, check=False)
+                self.assertEqual(done.returncode, status, argument)
+                self.assertIn(words, done.stderr)
+
+    def sanitized(self, said):
+        """What sanitizers.sh says of a test whose run ends well after these words."""
+        (self.folder / "bench").mkdir(exist_ok=True)
+        script = self.folder / "bench/sanitizers.sh"
+        script.write_text((BENCH / "sanitizers.sh").read_text())
+        self.script("cmake", "mkdir -p build-asan\n")
+        path = self.script("ctest", f"[[ $* == *--no-tests=error* ]] && echo '{said}'\n")
+        return subprocess.run(["bash", str(script), "asan"], capture_output=True, text=True, check=True,
+                              env={**os.environ, "PATH": path, "MILLRACE_SANITIZE_TESTS": "a_test"}).stdout
+
+    def test_a_test_that_ran_no_case_is_not_clean(self):
+        self.assertIn("asan a_test: clean (", self.sanitized("1: [  PASSED  ] 12 tests."))
+        for said in ("1: [  PASSED  ] 0 tests.", ""):
+            self.assertIn("asan a_test: no case ran, see build-asan/a_test.log (", self.sanitized(said))
+
+
+if __name__ == "__main__":
+    unittest.main()
