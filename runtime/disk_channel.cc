@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "glog/logging.h"
-#include "millrace/status.h"
 #include "millrace/types.h"
 #include "plan/disk_layout.h"
 
@@ -20,6 +19,14 @@
 
 namespace millrace {
 namespace {
+
+// Of a transfer that ended with `error`.
+absl::Status DiskError(const DiskTierOptions& options, int error, bool write, int64_t offset, int64_t bytes) {
+  const std::string text = absl::StrCat("disk tier in ", options.folder, ": cannot ", write ? "write " : "read ", bytes,
+                                        " bytes at ", offset, ": ", strerror(error));
+  const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
+  return full ? absl::ResourceExhaustedError(text) : absl::DataLossError(text);
+}
 
 class SyncChannel final : public DiskChannel {
  public:
@@ -215,13 +222,6 @@ class UringChannel final : public DiskChannel {
 #endif  // MILLRACE_HAVE_URING
 
 }  // namespace
-
-absl::Status DiskError(const DiskTierOptions& options, int error, bool write, int64_t offset, int64_t bytes) {
-  const std::string text = absl::StrCat("disk tier in ", options.folder, ": cannot ", write ? "write " : "read ", bytes,
-                                        " bytes at ", offset, ": ", strerror(error));
-  const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
-  return full ? absl::ResourceExhaustedError(text) : absl::DataLossError(text);
-}
 
 std::unique_ptr<DiskChannel> MakeSyncChannel(const DiskTierOptions& options, int descriptor) {
   return std::make_unique<SyncChannel>(options, descriptor);

@@ -19,9 +19,6 @@ std::unique_ptr<DiskChannel> MakeSyncChannel(const DiskTierOptions& options, int
 std::unique_ptr<DiskChannel> MakeUringChannel(const DiskTierOptions& options, int descriptor, void* pool,
                                               int64_t pool_bytes);
 
-// The status of a transfer that ended with `error`.
-absl::Status DiskError(const DiskTierOptions& options, int error, bool write, int64_t offset, int64_t bytes);
-
 }  // namespace millrace
 
 #endif  // MILLRACE_RUNTIME_DISK_CHANNEL_H_

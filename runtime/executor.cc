@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "graph/with_message.h"
 #include "millrace/status.h"
 
 namespace millrace {
@@ -230,8 +231,8 @@ absl::Status Executor::Flush() {
     if (lost.empty() || lost.back() != variables_[i]->name) lost.push_back(variables_[i]->name);
   }
   if (lost.empty()) return absl::OkStatus();
-  return absl::Status(error.code(), absl::StrCat(error.message(), "; the last values of variables that lived outside of "
-                                                 "their homes are lost: ", absl::StrJoin(lost, ", ")));
+  return WithMessage(error, absl::StrCat(error.message(), "; the last values of variables that lived outside of "
+                                         "their homes are lost: ", absl::StrJoin(lost, ", ")));
 }
 
 void Executor::CommitVariables() {
@@ -284,7 +285,7 @@ absl::Status Executor::DescribeFailure(const absl::Status& error, const std::vec
     note = absl::StrCat("; changed already by this step: ", absl::StrJoin(changed.begin(), changed.begin() + shown, ", "));
     if (shown < changed.size()) absl::StrAppend(&note, " and ", changed.size() - shown, " more");
   }
-  return absl::Status(error.code(), absl::StrCat(error.message(), note));
+  return WithMessage(error, absl::StrCat(error.message(), note));
 }
 
 absl::Status Executor::RunStep(absl::Span<const Tensor> feeds, std::vector<Tensor>* fetches, StepStats* stats) {

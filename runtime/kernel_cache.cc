@@ -2,6 +2,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "graph/with_message.h"
 #include "millrace/status.h"
 #include "runtime/kernel_checks.h"
 
@@ -28,8 +29,7 @@ std::string KernelKey(const OpInstance& instance) {
 
 absl::Status NameNode(const OpInstance& instance, const absl::Status& status) {
   if (absl::StrContains(status.message(), absl::StrCat("'", instance.name, "'"))) return status;
-  return absl::Status(status.code(),
-                      absl::StrCat("node '", instance.name, "' (", instance.op, "): ", status.message()));
+  return WithPrefix(status, absl::StrCat("node '", instance.name, "' (", instance.op, ")"));
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <mutex>
 #include <numeric>
 #include <string>
@@ -17,6 +16,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "graph/exceptions.h"
+#include "graph/with_message.h"
 #include "millrace/status.h"
 #include "plan/step_order.h"
 #include "runtime/disk_lane.h"
@@ -382,15 +382,8 @@ void ThreadLaneEngine::Fail(int32_t lane, int64_t step, const absl::Status& stat
   {
     std::lock_guard<std::mutex> lock(error_mutex_);
     if (error_.ok() || position < error_position_) {
-      std::string where;
-      if (l.kind == LaneKind::kCompute) {
-        const OpInstance& instance = program_.plan().instances[l.compute[step].instance];
-        where = absl::StrCat("node '", instance.name, "' (", instance.op, "): ");
-        if (absl::StartsWith(status.message(), where)) where.clear();
-      } else {
-        where = absl::StrCat("copy '", l.copies[step].name, "' of ", l.copies[step].tensor.str(), ": ");
-      }
-      error_ = absl::Status(status.code(), absl::StrCat(where, status.message()));
+      const std::string words = WordsFor(program_.plan(), l, step);
+      error_ = absl::StartsWith(status.message(), absl::StrCat(words, ": ")) ? status : WithPrefix(status, words);
       error_position_ = position;
     }
   }

@@ -43,7 +43,6 @@ class DeviceLanes {
   void ExtendSentSlots(const std::vector<int64_t>& position);
   // The next item of the schedule, at `position` in the order of all items.
   void Emit(int64_t position);
-  int64_t next_item() const { return next_item_; }
   // After the last item: gives back what only emitting took, the device graph's operations among it …
   void ForgetEmitted();
   // … which is room for these.

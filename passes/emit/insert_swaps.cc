@@ -3,7 +3,6 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "millrace/status.h"
 #include "passes/devices/add_send_recv.h"
 #include "passes/shapes/per_op.h"
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "graph/with_message.h"
 #include "millrace/status.h"
 #include "passes/access/access_graph.h"
 #include "passes/access/does_not_fit.h"
@@ -154,10 +155,7 @@ class Tierer {
     schedule_ = BuildSchedule(graph_, choice_);
     auto memory = AssignMemory(graph_, schedule_, choice_, pool_budget,
                                [&](int32_t copy) { return NameOf(plan_, steps_[copy].lane, steps_[copy].index); });
-    if (!memory.ok()) {
-      return absl::Status(memory.status().code(),
-                          absl::StrCat("host memory: ", std::string(memory.status().message())));
-    }
+    if (!memory.ok()) return WithPrefix(memory.status(), "host memory");
     memory_ = *std::move(memory);
     return VerifyMemory(graph_, schedule_, memory_);
   }

@@ -7,7 +7,6 @@
 #include "absl/container/btree_map.h"
 #include "absl/strings/str_cat.h"
 #include "millrace/options.h"
-#include "millrace/status.h"
 #include "millrace/types.h"
 #include "passes/access/radix_sort.h"
 

@@ -6,7 +6,6 @@
 #include <numeric>
 #include <queue>
 
-#include "absl/types/span.h"
 #include "passes/shapes/per_op.h"
 
 namespace millrace {

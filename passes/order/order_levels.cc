@@ -14,8 +14,8 @@ namespace millrace {
 namespace {
 
 absl::Status BadSlice(const std::string& slice) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--serialization: \"", slice, "\" is not a level or a slice of levels, expected one like 7, 3:5, :3, 100: or 0:20:2"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", slice, "\" is not a level or a slice of levels, expected one like 7, 3:5, :3, 100: or 0:20:2"));
 }
 
 // Levels of one slice, by Python's rules.

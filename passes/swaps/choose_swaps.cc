@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "millrace/options.h"
-#include "millrace/status.h"
 #include "millrace/types.h"
 #include "passes/access/access_lists.h"
 

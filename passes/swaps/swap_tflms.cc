@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "graph/parameters.h"
+#include "graph/with_message.h"
 #include "millrace/options.h"
 #include "millrace/status.h"
 #include "passes/access/does_not_fit.h"
@@ -122,19 +123,17 @@ absl::Status NothingFits(const SwapRequest& request, const TflmsGraph& graph) {
 
 }  // namespace
 
-absl::Status CheckTflmsOptions(const TflmsOptions& options) {
-  const auto bad = [](const char* flag, int64_t value, const char* expected) {
-    return absl::InvalidArgumentError(absl::StrCat("--", flag, " is ", value, ", expected ", expected));
+absl::Status CheckTflmsOptions(const TflmsOptions& options, const std::string& prefix) {
+  const auto bad = [&](const char* name, auto value, const char* expected) {
+    return absl::InvalidArgumentError(absl::StrCat(prefix, name, " is ", value, ", expected ", expected));
   };
   constexpr char kPositive[] = "1 or more levels, or -1 (tuned)";
   if (options.swapout_threshold == 0 || options.swapout_threshold < -1) return bad("swapout_threshold", options.swapout_threshold, kPositive);
   if (options.swapin_ahead == 0 || options.swapin_ahead < -1) return bad("swapin_ahead", options.swapin_ahead, kPositive);
   if (options.swapin_groupby < -1) return bad("swapin_groupby", options.swapin_groupby, "0 or more levels, or -1 (tuned)");
   if (options.sync_mode < 0 || options.sync_mode > 3) return bad("sync_mode", options.sync_mode, "0 (none), 1 (swap-out), 2 (swap-in) or 3 (both)");
-  if (!(options.memory_ratio > 0) || options.memory_ratio > 1) {
-    return absl::InvalidArgumentError(absl::StrCat("--memory_ratio is ", options.memory_ratio, ", expected more than 0 and at most 1"));
-  }
-  return ParseLevels(options.serialization, 0).status();
+  if (!(options.memory_ratio > 0) || options.memory_ratio > 1) return bad("memory_ratio", options.memory_ratio, "more than 0 and at most 1");
+  return WithPrefix(ParseLevels(options.serialization, 0).status(), prefix + "serialization");
 }
 
 std::vector<std::string> DescribeUnswapped(const SwapRequest& request, const std::string& why) {

@@ -25,8 +25,9 @@
 
 namespace millrace {
 
-// InvalidArgument for parameters out of range and for what is no slice of levels, whatever the graph.
-absl::Status CheckTflmsOptions(const TflmsOptions& options);
+// InvalidArgument for parameters out of range and for what is no slice of levels, whatever the graph. `prefix`: what the names of
+// parameters begin with where they were set.
+absl::Status CheckTflmsOptions(const TflmsOptions& options, const std::string& prefix = "planning.tflms.");
 
 // What is told of a graph in levels that is run in another order because they do not fit: vertices, edges, parameters and
 // the largest operation, `why`, that nothing is copied, and the histogram of distances; a line each. `request` is the graph in levels.

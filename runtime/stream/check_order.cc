@@ -1,6 +1,5 @@
 #include "stream/check_order.h"
 
-#include <cstddef>
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"

@@ -1,7 +1,6 @@
 #include "stream/emulated_driver.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/exceptions.h"
+#include "graph/with_message.h"
 #include "millrace/status.h"
 #include "plan/step_order.h"
 #include "stream/check_order.h"
@@ -193,15 +194,7 @@ absl::Status StreamLaneEngine::Capturable() const {
 }
 
 absl::Status StreamLaneEngine::AtStep(const StepRef& step, const absl::Status& status) const {
-  const Lane& lane = *program_.lanes()[step.lane].lane;
-  std::string where;
-  if (lane.kind == LaneKind::kCompute) {
-    const OpInstance& instance = program_.plan().instances[lane.compute[step.index].instance];
-    where = absl::StrCat("node '", instance.name, "' (", instance.op, "): ");
-  } else {
-    where = absl::StrCat("copy '", lane.copies[step.index].name, "' of ", lane.copies[step.index].tensor.str(), ": ");
-  }
-  return absl::Status(status.code(), absl::StrCat(where, status.message()));
+  return WithPrefix(status, WordsFor(program_.plan(), *program_.lanes()[step.lane].lane, step.index));
 }
 
 const StepRef* StreamLaneEngine::FindPosition(const DeviceDriver* driver, int64_t position) const {
@@ -468,7 +461,7 @@ absl::StatusOr<bool> StreamLaneEngine::PrepareReplay() {
   const GraphCapture mode = device_.graph_capture();
   const absl::Status capturable = HasGraph() ? absl::OkStatus() : Capturable();
   if (mode == GraphCapture::kOn && !capturable.ok()) {
-    return absl::Status(capturable.code(), absl::StrCat("the step cannot be captured: ", capturable.message()));
+    return WithPrefix(capturable, "the step cannot be captured");
   }
   // The first step after a Bind warms up what kernels and libraries set up when they are first used.
   if (mode == GraphCapture::kOff || !capturable.ok() || recording_ || options_.observer != nullptr ||
@@ -511,7 +504,7 @@ absl::Status StreamLaneEngine::RunStep(const StepBindings& bindings, StepStats* 
   const absl::Status drained = Drain();
   if (!status.ok() && !absl::IsUnavailable(status) && absl::IsUnavailable(drained)) {
     // A library has its own words for what it meets on a device that is lost.
-    status = absl::Status(drained.code(), absl::StrCat(drained.message(), "; met first as: ", status.message()));
+    status = WithMessage(drained, absl::StrCat(drained.message(), "; met first as: ", status.message()));
   }
   status.Update(drained);
   const absl::StatusOr<StepFaults> faults = TakeFaults();

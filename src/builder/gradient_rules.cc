@@ -4,13 +4,9 @@
 #include "builder/emit.h"
 
 namespace millrace {
+namespace {
 
-DataType PartType(DataType dtype) {
-  return dtype == DataType::kComplex64 ? DataType::kFloat : dtype == DataType::kComplex128 ? DataType::kDouble : dtype;
-}
-
-Output Conj(const Output& x) { return IsComplex(x.dtype()) ? ops::Unary("Conj", x) : x; }
-
+// Dimensions that are known only when running are summed where they are 1, else taken to be the same on both sides.
 Output SumTo(const Output& x, const Shape& shape) {
   if (!x.valid() || x.shape() == shape) return x;
   const int extra = x.rank() - shape.rank();
@@ -27,6 +23,14 @@ Output SumTo(const Output& x, const Shape& shape) {
   const Output sum = axes.empty() ? x : ops::Sum(x, axes);
   return sum.shape() == shape ? sum : ops::Reshape(sum, {shape.dims().begin(), shape.dims().end()});
 }
+
+}  // namespace
+
+DataType PartType(DataType dtype) {
+  return dtype == DataType::kComplex64 ? DataType::kFloat : dtype == DataType::kComplex128 ? DataType::kDouble : dtype;
+}
+
+Output Conj(const Output& x) { return IsComplex(x.dtype()) ? ops::Unary("Conj", x) : x; }
 
 void SetReduced(GradientContext& context, int i, const Output& gradient) {
   context.Set(i, SumTo(gradient, context.input(i).shape()));

@@ -20,10 +20,7 @@ DataType PartType(DataType dtype);
 // The complex conjugate; x itself when it is real. The gradient by a complex x is d/d(real part) + i d/d(imaginary part),
 // as TensorFlow's: through an analytic function it is multiplied by the conjugate of the derivative.
 Output Conj(const Output& x);
-// The gradient of a broadcast: `x` summed down to `shape`.
-Output SumTo(const Output& x, const Shape& shape);
-// Dimensions that are known only when running are summed where they are 1, else taken to be the same on both sides.
-// Leaves SumTo(gradient, shape of input i) for input i.
+// Of a broadcast: leaves `gradient`, summed down to the shape of input i, for input i.
 void SetReduced(GradientContext& context, int i, const Output& gradient);
 // The shape as an int32 constant; an error of the rule when a dimension is not known.
 absl::StatusOr<Output> ShapeConstant(const GradientContext& context, const Output& x);

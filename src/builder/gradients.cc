@@ -11,6 +11,7 @@
 #include "builder/gradient_rules.h"
 #include "glog/logging.h"
 #include "graph/exceptions.h"
+#include "graph/with_message.h"
 #include "millrace/graph_ops.h"
 #include "millrace/status.h"
 
@@ -343,8 +344,7 @@ absl::Status GradientBuilder::Differentiate(NodeId id, std::vector<Output> gradi
       return context.Error(absl::StrCat("the node has no ", context.missing_->first, " ", context.missing_->second));
     }
     if (!ruled.ok() && !absl::StrContains(ruled.message(), absl::StrCat("'", context.name(), "'"))) {
-      const absl::Status named = context.Error(std::string(ruled.message()));
-      return absl::Status(ruled.code(), named.message());
+      return WithMessage(ruled, std::string(context.Error(std::string(ruled.message())).message()));
     }
     MR_RETURN_IF_ERROR(ruled);
     MR_RETURN_IF_ERROR(builder_.status());

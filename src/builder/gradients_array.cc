@@ -1,5 +1,4 @@
 // Gradients of ops that move elements: shapes, concatenation, slices, padding.
-#include "absl/strings/str_cat.h"
 #include "builder/emit.h"
 #include "builder/gradient_rules.h"
 

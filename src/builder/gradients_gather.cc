@@ -1,5 +1,4 @@
 // Gradients of gathers, scatters, segments and top-k. Rows that are gathered get their gradients added densely.
-#include "absl/strings/str_cat.h"
 #include "builder/emit.h"
 #include "builder/gradient_rules.h"
 

@@ -5,7 +5,6 @@
 #include <tuple>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "builder/emit.h"
 #include "builder/gradient_rules.h"
 

@@ -1,7 +1,6 @@
 // Gradients of batch normalisation and local response normalisation.
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "builder/emit.h"
 #include "builder/gradient_rules.h"
 

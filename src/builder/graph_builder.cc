@@ -12,6 +12,7 @@
 #include "builder/tensors.h"
 #include "graph/function.h"
 #include "graph/verify.h"
+#include "graph/with_message.h"
 #include "millrace/status.h"
 
 namespace millrace {
@@ -140,7 +141,7 @@ absl::Status GraphBuilder::InferTypes(Node& node, std::vector<int>* bounded) con
   InferenceContext context(node.name, node.op, node.attrs, types, values);
   const absl::Status status = def->InferShapes(context);
   if (!status.ok()) {
-    return absl::Status(status.code(), absl::StrCat(std::string(status.message()), "; inputs are ", Inputs(types, values)));
+    return WithMessage(status, absl::StrCat(status.message(), "; inputs are ", Inputs(types, values)));
   }
   for (size_t i = 0; i < context.outputs().size(); ++i) {
     if (context.outputs()[i].dtype != DataType::kInvalid) continue;

@@ -2,8 +2,6 @@
 
 #include <zlib.h>
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 

@@ -2,7 +2,6 @@
 //
 // Trunks (variant): resnet50 and resnet101 (v1.5 bottlenecks, the last stage dilated) and xception (the modified
 // aligned Xception with 65 layers). The pyramid's 3x3 convolutions are depthwise separable, as the decoder's are.
-#include <algorithm>
 #include <string>
 #include <vector>
 

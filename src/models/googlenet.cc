@@ -3,9 +3,7 @@
 // Images of any size from 64 on: the auxiliary heads pool to 4x4 and the classifier to 1x1, whatever the size, so that
 // the number of parameters does not grow with the image.
 #include <array>
-#include <cmath>
 
-#include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "models/generators.h"
 #include "models/layers.h"

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "millrace/status.h"
 #include "models/generators.h"
 #include "models/layers.h"
 

@@ -1,6 +1,5 @@
 // A perceptron: dense layers with ReLU, softmax cross entropy.
 #include "absl/strings/str_cat.h"
-#include "millrace/status.h"
 #include "models/generators.h"
 #include "models/layers.h"
 

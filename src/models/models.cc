@@ -4,7 +4,6 @@
 #include <cmath>
 #include <iterator>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph/parameters.h"

@@ -33,11 +33,12 @@ std::string JoinTypes(const std::vector<TensorType>& types) {
   return absl::StrJoin(types, ";", [](std::string* out, const TensorType& type) { out->append(type.ToString()); });
 }
 
-}  // namespace
-
+// NodeTime::types of a node.
 std::string TypesText(const OpInstance& instance) {
   return absl::StrCat(JoinTypes(instance.inputs), "->", JoinTypes(instance.outputs), instance.attrs.Has(kGivenStatistics) ? kGiven : "");
 }
+
+}  // namespace
 
 void TimeRecorder::AddStep(absl::Span<const TraceEvent> events, double step_seconds) {
   std::vector<size_t> first_event{0};

@@ -24,9 +24,6 @@
 
 namespace millrace {
 
-// NodeTime::types of a node.
-std::string TypesText(const OpInstance& instance);
-
 // Collects recorded steps of one plan. One thread at a time.
 class TimeRecorder {
  public:

@@ -8,6 +8,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "graph/one_line.h"
+#include "graph/with_message.h"
 #include "millrace/status.h"
 #include "plan/byte_range_map.h"
 #include "plan/check_tables.h"
@@ -575,7 +576,7 @@ absl::Status Verifier::CheckEnd() {
 
 absl::Status VerifyPlan(const ExecutionPlan& plan) {
   const absl::Status verified = Verifier(plan).Run();
-  return absl::Status(verified.code(), OnOneLine(std::string(verified.message())));  // of names that may hold anything
+  return WithMessage(verified, OnOneLine(std::string(verified.message())));  // of names that may hold anything
 }
 
 }  // namespace millrace

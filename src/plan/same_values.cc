@@ -12,7 +12,6 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
-#include "absl/types/span.h"
 #include "graph/fingerprint.h"
 #include "graph/fused_norm.h"
 #include "millrace/kernel.h"

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "absl/strings/str_cat.h"
+
 namespace millrace {
 
 std::string_view LaneKindName(LaneKind kind) {
@@ -43,6 +45,12 @@ std::vector<StepRef> StepsInOrder(const ExecutionPlan& plan) {
 const std::string& NameOf(const ExecutionPlan& plan, int32_t lane, int64_t index) {
   const Lane& l = plan.lanes[lane];
   return l.kind == LaneKind::kCompute ? plan.instances[l.compute[index].instance].name : l.copies[index].name;
+}
+
+std::string WordsFor(const ExecutionPlan& plan, const Lane& lane, int64_t index) {
+  if (lane.kind != LaneKind::kCompute) return absl::StrCat("copy '", lane.copies[index].name, "' of ", lane.copies[index].tensor.str());
+  const OpInstance& instance = plan.instances[lane.compute[index].instance];
+  return absl::StrCat("node '", instance.name, "' (", instance.op, ")");
 }
 
 }  // namespace millrace

@@ -3,6 +3,7 @@
 #define MILLRACE_SRC_PLAN_STEP_ORDER_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "millrace/plan.h"
@@ -29,6 +30,8 @@ inline int64_t PositionOf(const Lane& lane, int64_t index) {
 }
 // The node's name.
 const std::string& NameOf(const ExecutionPlan& plan, int32_t lane, int64_t index);
+// "node 'conv1' (Conv2D)" or "copy 'swap1' of conv1:0", for messages.
+std::string WordsFor(const ExecutionPlan& plan, const Lane& lane, int64_t index);
 
 }  // namespace millrace
 

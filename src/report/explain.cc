@@ -6,7 +6,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "graph/near_names.h"
 #include "graph/one_line.h"
 #include "plan/plan_text.h"

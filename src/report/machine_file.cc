@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "files/mapped_file.h"
+#include "graph/with_message.h"
 #include "millrace/status.h"
 #include "millrace/proto/machine.pb.h"
 #include "plan/machine_limits.h"
@@ -84,9 +85,7 @@ std::string MachineToText(const Machine& machine) {
 absl::StatusOr<Machine> LoadMachine(const std::string& path) {
   MR_ASSIGN_OR_RETURN(const auto file, MappedFile::Open(path));
   auto machine = ParseMachine(std::string(file->bytes()));
-  if (!machine.ok()) {
-    return absl::Status(machine.status().code(), absl::StrCat(path, ": ", std::string(machine.status().message())));
-  }
+  if (!machine.ok()) return WithPrefix(machine.status(), path);
   return machine;
 }
 

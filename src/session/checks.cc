@@ -150,6 +150,7 @@ absl::Status CheckFeeds(const Graph& graph, const OpRegistry& ops, const Signatu
     if (!tensors.insert(TensorNameOf(name)).second) {
       return absl::InvalidArgumentError(absl::StrCat("tensor ", TensorNameOf(name), " is fed twice, once by the name of its node"));
     }
+    if (type.dtype == DataType::kInvalid) return absl::InvalidArgumentError(absl::StrCat("feed '", name, "' is no tensor: it was never set, or moved from"));
     const absl::StatusOr<OutputRef> fed = graph.FindTensor(name);
     if (!fed.ok()) continue;  // planning says so
     const Node& node = graph.node(fed->node);

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/exceptions.h"
 #include "graph/fingerprint.h"
+#include "graph/with_message.h"
 #include "millrace/status.h"
 #include "passes/shapes/needed_feeds.h"
 #include "plan/measured_times.h"
@@ -72,8 +73,7 @@ int64_t PartBytesOf(const ExecutionPlan& plan) {
 }
 
 absl::Status OtherThanTheGraph(const absl::Status& same) {
-  if (same.ok()) return same;
-  return absl::Status(same.code(), absl::StrCat("the plan does not compute what this graph does, or another version made it: ", same.message()));
+  return WithPrefix(same, "the plan does not compute what this graph does, or another version made it");
 }
 
 // Without what is computed again.

@@ -14,7 +14,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "glog/logging.h"
 #include "graph/exceptions.h"
 #include "graph/verify.h"

@@ -133,7 +133,10 @@ TEST(Options, OutOfTheirRangeAreRefusedByNameBeforeAnythingIsPlanned) {
          o.planning.devices = {"cpu:0", "cpu:1"};
          o.planning.device_memory_bytes_of = {4096, -5};
        }},
-      {"sync_mode", [](SessionOptions& o) { o.planning.tflms.sync_mode = 99; }},
+      {"planning.tflms.sync_mode is 99", [](SessionOptions& o) { o.planning.tflms.sync_mode = 99; }},
+      {"planning.tflms.swapout_threshold is 0", [](SessionOptions& o) { o.planning.tflms.swapout_threshold = 0; }},
+      {"planning.tflms.memory_ratio is 2", [](SessionOptions& o) { o.planning.tflms.memory_ratio = 2; }},
+      {"planning.tflms.serialization: \"1..2\"", [](SessionOptions& o) { o.planning.tflms.serialization = {"1..2"}; }},
       {"machine.flops_per_second is 0", [](SessionOptions& o) { o.machine.flops_per_second = 0; }},
       {"machine.to_host_bytes_per_second is nan", [](SessionOptions& o) { o.machine.to_host_bytes_per_second = kNan; }},
       {"machine.to_device_bytes_per_second is inf", [](SessionOptions& o) { o.machine.to_device_bytes_per_second = kInfinity; }},

@@ -4,8 +4,10 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "graph/text.h"
 #include "millrace/session.h"
 #include "testlib/open_session.h"
@@ -104,6 +106,22 @@ TEST(Feeds, OfPlaceholdersThatAreTargetsAreEnoughForThem) {
   }
   EXPECT_THAT(out[0].as<float>(), ElementsAre(-1, -2));
   EXPECT_THAT(std::string(session->Run({}, {}, {"p"}, &out).message()), HasSubstr("placeholder 'p'"));
+}
+
+TEST(Feeds, OfWhatWasMovedFromAreRefused) {
+  const auto session = SessionOf("p = Placeholder() {dtype=float, shape=shape[]}\nn = Neg(p) {T=float}\n");
+  Tensor tensor = Tensor::Scalar<float>(3);
+  std::vector<Tensor> out;
+  Session::Feeds first, second;
+  first["p"] = std::move(tensor);
+  ASSERT_TRUE(session->Run(first, {"n"}, {}, &out).ok());
+  for (const char* name : {"p", "n"}) {
+    second = {{name, std::move(tensor)}};
+    const absl::Status status = session->Run(second, {"n"}, {}, &out);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat("feed '", name, "' is no tensor")));
+  }
+  EXPECT_TRUE(absl::IsInvalidArgument(session->SetVariable("v", tensor)));
 }
 
 TEST(Feeds, OfAPlaceholderDoNotStandForAnOutputThatItDoesNotHave) {

@@ -208,6 +208,20 @@ TEST(OwnOps, NodesWithoutTheInputsThatTheirOpNamesAreRefused) {
   }
 }
 
+TEST(OwnOps, AViewThatIsLargerThanItsInputIsRefused) {
+  OpDef def = Own();
+  def.is_view = true;
+  def.shape = [](InferenceContext& context) {
+    context.AddOutput(context.dtype(0), Shape({2 * context.shape(0).num_elements()}));
+    return absl::OkStatus();
+  };
+  for (const char* text : {kOfFed, kOfConst}) {
+    const absl::Status status = RunOf(text, With(def));
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("node 'y' (Own): is float[8], expected no more than its input float[4]"));
+  }
+}
+
 TEST(OwnOps, FactoriesWithoutKernelsAndLessThanNoScratchAreErrors) {
   const KernelFactory none = [](const OpInstance&) -> absl::StatusOr<std::unique_ptr<Kernel>> { return std::unique_ptr<Kernel>(); };
   for (const char* text : {kOfFed, kOfConst}) {

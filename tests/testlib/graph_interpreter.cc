@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cpu/kernels/register.h"
+#include "graph/with_message.h"
 #include "millrace/status.h"
 #include "runtime/op_evaluator.h"
 
@@ -142,10 +143,7 @@ absl::StatusOr<std::vector<Tensor>> GraphInterpreter::Run(const std::map<std::st
       continue;
     }
     const absl::Status status = RunNode(id, values);
-    if (!status.ok()) {
-      return absl::Status(status.code(),
-                          absl::StrCat("node '", graph_.node(id).name, "': ", std::string(status.message())));
-    }
+    if (!status.ok()) return WithPrefix(status, absl::StrCat("node '", graph_.node(id).name, "'"));
   }
   std::vector<Tensor> fetched;
   for (const std::string& fetch : fetches) {
