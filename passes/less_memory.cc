@@ -22,6 +22,8 @@ constexpr double kWorkOfEach = 0.1;
 constexpr double kWorkOfAll = 0.4, kPairWork = 20'000;
 // For the passes before the search and after it, units of a node.
 constexpr int64_t kNodeWork = 10'000;
+// Seconds that another plan takes, and the verification behind it, in those of the last plan.
+constexpr double kFinishing = 2;
 // A first plan is worth improving that takes at most so much longer than the best.
 constexpr double kWorthImproving = 1.3;
 // Step / bound at which there is nothing left to gain, and how much faster a plan for less must be.
@@ -52,32 +54,40 @@ int64_t WorkFor(int32_t nodes) {
 // Beside a disk tier host memory is short, of which such a plan takes more.
 bool IsSearched(const CompileRequest& request, int32_t nodes) {
   const PlanningOptions& options = request.options;
-  return nodes <= kFewNodes && options.num_devices() == 1 && options.BudgetOf(0) > 1 && options.plan_seconds == 0 && !request.disk_tier &&
+  return nodes <= kFewNodes && options.num_devices() == 1 && options.BudgetOf(0) > 1 && !request.disk_tier &&
          request.work >= 1;
 }
 
 }  // namespace
 
-absl::StatusOr<Compiled> FindPlanForLess(const CompileRequest& request, int32_t prepared_nodes, Compiled best, const CompileForLess& compile) {
+absl::StatusOr<Compiled> FindPlanForLess(const CompileRequest& request, int32_t prepared_nodes, Compiled best, double best_took_seconds,
+                                         const Deadline& deadline, const CompileForLess& compile) {
   if (!IsSearched(request, prepared_nodes)) return best;
   const PassClock::Run run(request.clock, "less memory");
   const int64_t budget = request.options.BudgetOf(0);
   CompileRequest less = request;
   less.work = kWorkOfEach;
   less.clock = nullptr;
+  less.options.plan_seconds = 0;
   less.options.device_memory_bytes_of.clear();
   WorkBudget work(WorkFor(prepared_nodes));
   PlanLimits limits;
   limits.whole_budget_bytes = budget;
   limits.work = &work;
+  double took_seconds = best_took_seconds;
   for (int k = LastBelow(budget); k > 0 && work.left() > 0 && MayGain(best.plan); --k) {
+    if (deadline.passed(kFinishing * took_seconds)) {
+      best.plan.notes.push_back("plans for less memory: the time for planning is over before all have been tried");
+      break;
+    }
+    const double left = deadline.seconds_left();
     less.options.device_memory_bytes = BudgetAt(k);
     limits.known_seconds = kWorthImproving * best.plan.predicted_step_seconds;
     work.Spend(kNodeWork * prepared_nodes);
     absl::StatusOr<Compiled> other = compile(less, limits);
+    if (std::isfinite(left)) took_seconds = left - deadline.seconds_left();
     if (absl::IsAborted(other.status()) || IsOfHostMemory(other.status())) continue;
-    if (absl::IsResourceExhausted(other.status())) break;
-    if (!other.ok()) return other;
+    if (!other.ok()) break;
     if (other->plan.predicted_step_seconds > kLeastGain * best.plan.predicted_step_seconds) continue;
     if (AllStays(best.plan) && !AllStays(other->plan)) continue;
     best = *std::move(other);

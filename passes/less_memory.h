@@ -10,6 +10,7 @@
 #include <functional>
 
 #include "absl/status/statusor.h"
+#include "passes/access/deadline.h"
 #include "passes/access/swap_choice.h"
 #include "passes/pipeline.h"
 #include "passes/prepare.h"
@@ -19,9 +20,10 @@ namespace millrace {
 // `limits.work` pays for the search. Aborted where no plan is faster than what is known.
 using CompileForLess = std::function<absl::StatusOr<Compiled>(CompileRequest request, const PlanLimits& limits)>;
 
-// `best`, the plan for all of the memory, or a faster one. On one device with a budget, without plan_seconds. `prepared_nodes`: of the graph as
-// prepared.
-absl::StatusOr<Compiled> FindPlanForLess(const CompileRequest& request, int32_t prepared_nodes, Compiled best, const CompileForLess& compile);
+// `best`, the plan for all of the memory, which took so many seconds to make, or a faster one. On one device with a budget. Where the deadline
+// does not leave time for another plan and the verification, a note says so. `prepared_nodes`: of the graph as prepared.
+absl::StatusOr<Compiled> FindPlanForLess(const CompileRequest& request, int32_t prepared_nodes, Compiled best, double best_took_seconds,
+                                         const Deadline& deadline, const CompileForLess& compile);
 
 }  // namespace millrace
 

@@ -556,6 +556,8 @@ absl::StatusOr<Compiled> CompileOnce(CompileRequest request, Wanted wanted, Plan
 
 absl::StatusOr<Compiled> Compile(CompileRequest request) {
   MR_ASSIGN_OR_RETURN(const Strategy* const strategy, FindStrategy(request.options.strategy));
+  const PlanClock now = request.now ? request.now : MachineSeconds;
+  const double begun = now();
   int32_t nodes = 0;
   const auto compile = [&nodes](CompileRequest of, Wanted wanted) { return CompileOnce(std::move(of), wanted, {}, nodes); };
   absl::StatusOr<Compiled> compiled = compile(request, Wanted::kFastest);
@@ -566,7 +568,8 @@ absl::StatusOr<Compiled> Compile(CompileRequest request) {
       int32_t same = 0;
       return CompileOnce(std::move(of), Wanted::kFastest, limits, same);
     };
-    compiled = FindPlanForLess(request, nodes, *std::move(compiled), compile_for_less);
+    const Deadline deadline = request.options.plan_seconds > 0 ? Deadline(now, begun + request.options.plan_seconds) : Deadline();
+    compiled = FindPlanForLess(request, nodes, *std::move(compiled), now() - begun, deadline, compile_for_less);
   }
   MR_RETURN_IF_ERROR(compiled.status());
   // The plan is checked from its steps alone, by code that shares nothing with the passes.

@@ -51,7 +51,7 @@ class LessMemoryTest : public testing::Test {
     };
     Compiled first = PlanOf(first_seconds);
     first.plan.devices[0].budget_bytes = budget;
-    absl::StatusOr<Compiled> found = FindPlanForLess(request_, nodes, std::move(first), compile);
+    absl::StatusOr<Compiled> found = FindPlanForLess(request_, nodes, std::move(first), /*best_took_seconds=*/1, deadline_, compile);
     EXPECT_TRUE(found.ok()) << found.status();
     return *std::move(found);
   }
@@ -61,6 +61,7 @@ class LessMemoryTest : public testing::Test {
   Graph graph_;
   CompileRequest request_{graph_, ops_, oracle_, {}, {}, UnitMachine(), {}};
   std::vector<int64_t> tried_;
+  Deadline deadline_;
 };
 
 // No plan of less than half the memory.
@@ -101,10 +102,14 @@ TEST_F(LessMemoryTest, ItEndsWhereNothingFitsOrNothingIsLeftToGain) {
 TEST_F(LessMemoryTest, NotForLargeGraphsNorAgainstTheClockNorBesideADisk) {
   Find(1'000'000, Slower, 2, 20'000);
   EXPECT_TRUE(tried_.empty());
-  request_.options.plan_seconds = 1;
-  Find(1'000'000, Slower);
+  double now = 0;
+  deadline_ = Deadline([&now] { return now += 1; }, 2);
+  EXPECT_THAT(Find(1'000'000, Slower).plan.notes, ::testing::ElementsAre(::testing::HasSubstr("the time for planning is over")));
   EXPECT_TRUE(tried_.empty());
-  request_.options.plan_seconds = 0;
+  deadline_ = Deadline([&now] { return now += 1; }, 20);
+  Find(1'000'000, Slower);
+  EXPECT_THAT(tried_, ::testing::SizeIs(::testing::AllOf(::testing::Gt(2u), ::testing::Lt(9u))));
+  deadline_ = Deadline();
   request_.disk_tier = true;
   Find(1'000'000, Slower);
   EXPECT_TRUE(tried_.empty());
