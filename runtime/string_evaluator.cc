@@ -213,6 +213,7 @@ Outputs ReadFile(const std::string& path) {
   struct stat about = {};
   if (stat(path.c_str(), &about) != 0) return absl::NotFoundError(absl::StrCat(path, "; ", std::strerror(errno)));
   if (S_ISDIR(about.st_mode)) return absl::FailedPreconditionError(absl::StrCat(path, "; Is a directory"));
+  if (!S_ISREG(about.st_mode)) return absl::FailedPreconditionError(absl::StrCat(path, "; is no regular file"));
   std::ifstream file(path, std::ios::binary);
   std::ostringstream content;
   if (file.peek() != std::ifstream::traits_type::eof()) content << file.rdbuf();
@@ -290,7 +291,7 @@ Tensor ScatterNd(const Tensor& indices, const Tensor& updates, const Shape& shap
     for (int d = 0; d < depth; ++d) {
       const int64_t at = indices.IntAt(i * depth + d);
       inside = inside && at >= 0 && at < shape.dim(d);
-      place = place * shape.dim(d) + at;
+      if (inside) place = place * shape.dim(d) + at;
     }
     for (int64_t k = 0; k < size && inside; ++k) result.mutable_strings()[place * size + k] += updates.strings()[i * size + k];
   }

@@ -13,6 +13,7 @@ namespace millrace {
 namespace {
 
 constexpr int kChannels = 3;
+constexpr int64_t kMostBytes = int64_t{1} << 31;
 
 int ReadRest(GifFileType* gif, GifByteType* to, int size) {
   auto* rest = static_cast<std::string_view*>(gif->UserData);
@@ -59,19 +60,25 @@ bool ReadExtension(GifFileType* gif, int& clear) {
   return true;
 }
 
-// Of a file that ends early, the frames that are complete. The places of frames are in gif->SavedImages.
-std::vector<Frame> ReadFrames(GifFileType* gif) {
-  std::vector<Frame> frames;
+// Of a file that ends early, the frames that are complete; of those behind the first one only places where no more are wanted: they are in
+// gif->SavedImages. `image` becomes as large as the largest one. False where that is too large.
+bool ReadFrames(GifFileType* gif, bool first_only, Image& image, std::vector<Frame>& frames) {
+  image.frames = 0;
   int clear = NO_TRANSPARENT_COLOR;
   GifRecordType type;
   while (DGifGetRecordType(gif, &type) == GIF_OK && type != TERMINATE_RECORD_TYPE) {
     if (type == EXTENSION_RECORD_TYPE && !ReadExtension(gif, clear)) break;
     if (type != IMAGE_DESC_RECORD_TYPE) continue;
     Frame frame{.clear = std::exchange(clear, NO_TRANSPARENT_COLOR)};
-    if (DGifGetImageDesc(gif) != GIF_OK || !ReadColors(gif, frame.colors)) break;
-    frames.push_back(std::move(frame));
+    if (DGifGetImageDesc(gif) != GIF_OK) break;
+    const int64_t height = std::max<int64_t>(image.height, gif->Image.Height), width = std::max<int64_t>(image.width, gif->Image.Width);
+    const int64_t shown = first_only ? 1 : image.frames + 1;
+    if (height * width * kChannels * shown >= kMostBytes) return false;
+    if (!ReadColors(gif, frame.colors)) break;
+    image.height = height, image.width = width, image.frames = shown;
+    if (!first_only || frames.empty()) frames.push_back(std::move(frame));
   }
-  return frames;
+  return true;
 }
 
 // Draws a frame over the one before, which `pixels` hold.
@@ -104,15 +111,11 @@ absl::StatusOr<Image> DecodeGif(std::string_view file, bool first_frame_only) {
   std::string_view rest = file;
   const std::unique_ptr<GifFileType, Close> gif(DGifOpen(&rest, ReadRest, &code));
   if (gif == nullptr) return error(GifErrorString(code));
-  const std::vector<Frame> frames = ReadFrames(gif.get());
+  Image image{.channels = kChannels};
+  std::vector<Frame> frames;
+  if (!ReadFrames(gif.get(), first_frame_only, image, frames)) return error(absl::StrCat("frames of more than ", kMostBytes, " bytes"));
   if (frames.empty()) return error(gif->Error != 0 ? GifErrorString(gif->Error) : "it does not contain any image");
-  Image image{.frames = first_frame_only ? 1 : static_cast<int64_t>(frames.size()), .channels = kChannels};
-  for (size_t k = 0; k < frames.size(); ++k) {
-    image.height = std::max<int64_t>(image.height, gif->SavedImages[k].ImageDesc.Height);
-    image.width = std::max<int64_t>(image.width, gif->SavedImages[k].ImageDesc.Width);
-  }
   const int64_t size = image.height * image.width * kChannels;
-  if (size * image.frames >= int64_t{1} << 31) return error(absl::StrCat(image.frames, " frames of ", image.height, " by ", image.width));
   image.pixels.resize(size * image.frames);
   for (int k = 0; k < image.frames; ++k) {
     uint8_t* pixels = image.pixels.data() + k * size;

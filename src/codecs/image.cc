@@ -1,6 +1,5 @@
 #include "codecs/image.h"
 
-
 namespace millrace {
 
 ImageFormat FormatOf(std::string_view file) {

@@ -45,8 +45,8 @@ absl::StatusOr<std::string> Inflated(std::string_view bytes, bool gzip) {
   std::string result;
   size_t size = 0;
   while (true) {
-    if (result.size() == size) result.resize(std::max(kStepBytes, size * 2));
     if (size > kMostInflatedBytes) return absl::InvalidArgumentError(absl::StrCat("inflates to more than ", kMostInflatedBytes, " bytes"));
+    if (result.size() == size) result.resize(std::min(std::max(kStepBytes, size * 2), kMostInflatedBytes + 1));
     stream.next_out = reinterpret_cast<Bytef*>(result.data() + size);
     stream.avail_out = static_cast<uInt>(std::min<size_t>(result.size() - size, std::numeric_limits<uInt>::max()));
     const uInt room = stream.avail_out;

@@ -28,21 +28,26 @@ class Source : public jpeg_source_mgr {
 
  private:
   boolean End(j_decompress_ptr info) {
-    // As TensorFlow does, a single scan is read from its last bytes again; several would be so without an end.
-    if (bytes_in_buffer > 0 && !(recover_ && jpeg_has_multiple_scans(info))) return recover_ ? TRUE : FALSE;
+    // As TensorFlow does, a single scan is read from its last bytes again; several would be so without an end, and so would bytes that only
+    // fill up.
+    const bool fills = std::all_of(next_input_byte, next_input_byte + bytes_in_buffer, [](JOCTET byte) { return byte == 0xff; });
+    const bool again = bytes_in_buffer > 0 && !fills && !jpeg_has_multiple_scans(info);
+    if (again || (bytes_in_buffer > 0 && !recover_)) return recover_ ? TRUE : FALSE;
     if (next_input_byte == reinterpret_cast<const JOCTET*>(file_.data())) ERREXIT(info, JERR_INPUT_EMPTY);
-    if (!recover_ || (next_input_byte == kEnd && !jpeg_has_multiple_scans(info))) ERREXIT(info, JERR_INPUT_EOF);
+    if (!recover_ || (next_input_byte == kEnd && bytes_in_buffer == 0 && !jpeg_has_multiple_scans(info))) ERREXIT(info, JERR_INPUT_EOF);
     next_input_byte = kEnd;
     bytes_in_buffer = sizeof(kEnd);
     return TRUE;
   }
   void Skip(j_decompress_ptr info, long bytes) {
     if (bytes < 0) return;
-    const size_t step = std::min(static_cast<size_t>(bytes), bytes_in_buffer);
-    const bool ends = static_cast<size_t>(bytes) > bytes_in_buffer;
-    next_input_byte += step;
-    bytes_in_buffer -= step;
-    if (ends) End(info);
+    if (static_cast<size_t>(bytes) > bytes_in_buffer) {
+      bytes_in_buffer = 0;
+      End(info);
+    } else {
+      next_input_byte += bytes;
+      bytes_in_buffer -= bytes;
+    }
   }
 
   std::string_view file_;
@@ -65,18 +70,33 @@ class Decompressor {
   bool Try(const Fn& fn) {
     return created_ && errors_.Try([&] { fn(&info_); });
   }
+  jpeg_progress_mgr& progress() { return progress_; }
   const jpeg_decompress_struct& info() const { return info_; }
   absl::Status Error() const { return absl::InvalidArgumentError(absl::StrCat("Invalid JPEG data or crop window: ", errors_.message())); }
 
  private:
   JpegErrors errors_;
   Source source_;
+  jpeg_progress_mgr progress_ = {};
   jpeg_decompress_struct info_ = {};
   bool created_ = false;
 };
 
-void Begin(j_decompress_ptr info, const JpegReading& reading, int& channels) {
+// Reads the header. An image of several scans is kept whole, so its size is limited before it is divided, and so are its scans, each of which goes
+// over all of it.
+void ReadHeader(j_decompress_ptr info, jpeg_progress_mgr& progress) {
   jpeg_read_header(info, TRUE);
+  if (int64_t{info->image_width} * info->image_height * info->num_components >= kMostPixels) ERREXIT1(info, JERR_IMAGE_TOO_BIG, kMostPixels);
+  progress.progress_monitor = [](j_common_ptr common) {
+    constexpr int kMostScans = 500;
+    const auto* decompress = reinterpret_cast<j_decompress_ptr>(common);
+    if (decompress->input_scan_number > kMostScans) ERREXIT(common, JERR_INPUT_EOF);
+  };
+  info->progress = &progress;
+}
+
+void Begin(j_decompress_ptr info, jpeg_progress_mgr& progress, const JpegReading& reading, int& channels) {
+  ReadHeader(info, progress);
   if (channels == 0) channels = std::min(info->num_components, 3);
   const bool has_ink = info->jpeg_color_space == JCS_CMYK || info->jpeg_color_space == JCS_YCCK;
   info->out_color_space = channels == 1 ? JCS_GRAYSCALE : has_ink ? JCS_CMYK : JCS_RGB;
@@ -106,7 +126,6 @@ void MixInks(const uint8_t* inks, int64_t width, bool inverted, uint8_t* to) {
 // What a row of the library becomes.
 struct Rows {
   Image* image;
-  int64_t skipped = 0;        // rows above the window
   std::vector<uint8_t> line;  // of the library, as wide as whole blocks where there is a window
   int64_t offset = 0;         // of the window in the line
   bool inks = false, inverted = false;
@@ -147,11 +166,8 @@ int64_t ReadRows(j_decompress_ptr info, Rows& rows) {
 absl::StatusOr<Image> DecodeJpeg(std::string_view file, const JpegReading& reading) {
   Decompressor jpeg(file, reading.recover_truncated);
   int channels = reading.channels;
-  if (!jpeg.Try([&](j_decompress_ptr info) { Begin(info, reading, channels); })) return jpeg.Error();
+  if (!jpeg.Try([&](j_decompress_ptr info) { Begin(info, jpeg.progress(), reading, channels); })) return jpeg.Error();
   const int64_t height = jpeg.info().output_height, width = jpeg.info().output_width;
-  if (height * width * jpeg.info().num_components >= kMostPixels) {
-    return absl::InvalidArgumentError(absl::StrCat("JPEG size too large: ", width, " by ", height));
-  }
   if (!jpeg.Try([](j_decompress_ptr info) { jpeg_start_decompress(info); })) return jpeg.Error();
   Image image{.height = height, .width = width, .channels = channels};
   if (const auto& window = reading.window) {
@@ -178,9 +194,9 @@ absl::StatusOr<Image> DecodeJpeg(std::string_view file, const JpegReading& readi
 
 absl::StatusOr<JpegSize> SizeOfJpeg(std::string_view file) {
   Decompressor jpeg(file, /*recover=*/false);
-  const bool begun = jpeg.Try([](j_decompress_ptr info) {
-    jpeg_read_header(info, TRUE);
-    jpeg_start_decompress(info);
+  const bool begun = jpeg.Try([&](j_decompress_ptr info) {
+    ReadHeader(info, jpeg.progress());
+    jpeg_calc_output_dimensions(info);
   });
   if (!begun) return jpeg.Error();
   return JpegSize{jpeg.info().output_height, jpeg.info().output_width, jpeg.info().output_components};

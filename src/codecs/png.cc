@@ -30,6 +30,7 @@ class Reader {
     if (png_ == nullptr) return;
     info_ = png_create_info_struct(png_);
     png_set_read_fn(png_, this, Read);
+    png_set_chunk_cache_max(png_, 1);  // texts are not read
   }
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
@@ -56,6 +57,7 @@ class Reader {
 struct Header {
   png_uint_32 width, height;
   int bit_depth, color_type, channels, passes;
+  size_t row_bytes;  // as they are converted
 };
 
 int ChannelsOf(png_structp png, png_infop info, int color_type, bool has_clear_colors) {
@@ -95,6 +97,14 @@ void ReadHeader(png_structp png, png_infop info, bool sixteen_bits, Header& head
   if (sixteen_bits && std::endian::native == std::endian::little) png_set_swap(png);
   ConvertColors(png, header);
   png_read_update_info(png, info);
+  header.row_bytes = png_get_rowbytes(png, info);
+}
+
+// zlib makes of a byte 1032 at most: a file that says more of itself has not what it says.
+bool MayHold(std::string_view file, const Header& header) {
+  constexpr int64_t kMostOfByte = 1032;
+  const int64_t row_bytes = (int64_t{header.width} * header.bit_depth + 7) / 8;  // of one channel, as the least that there are
+  return header.height * row_bytes / kMostOfByte <= static_cast<int64_t>(file.size());
 }
 
 // Rows of 8 bits, at the start of rows of 16, become rows of 16: 0xAB is 0xABAB.
@@ -143,7 +153,10 @@ absl::StatusOr<Image> DecodePng(std::string_view file, int channels, bool sixtee
     return absl::InvalidArgumentError(absl::StrCat("PNG size too large for int: ", width, " by ", height));
   }
   Image image{.height = height, .width = width, .channels = header.channels, .bytes = sixteen_bits ? 2 : 1};
-  const int64_t row_bytes = width * image.channels * image.bytes;
+  const int64_t row_bytes = width * image.channels * image.bytes, read_bytes = width * image.channels * (header.bit_depth > 8 ? image.bytes : 1);
+  if (!MayHold(file, header) || static_cast<int64_t>(header.row_bytes) != read_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("Invalid PNG data, size ", file.size()));
+  }
   image.pixels.resize(height * row_bytes);
   const bool whole = reader.Try([&](png_structp png, png_infop info) {
     for (int pass = 0; pass < header.passes; ++pass) {

@@ -155,7 +155,8 @@ absl::StatusOr<std::string> EncodeWav(absl::Span<const float> values, int64_t ch
   file += "data";
   Append(file, static_cast<uint32_t>(bytes), 4);
   for (const float value : values) {
-    const float sample = std::min<float>(std::max<float>(std::round(value * kScale), INT16_MIN), INT16_MAX);
+    const float scaled = std::isnan(value) ? 0 : std::round(value * kScale);
+    const float sample = std::min<float>(std::max<float>(scaled, INT16_MIN), INT16_MAX);
     Append(file, static_cast<uint32_t>(static_cast<int16_t>(sample)), 2);
   }
   return file;

@@ -103,6 +103,21 @@ absl::Status CheckBatch(int64_t batch) {
   return absl::InvalidArgumentError(absl::StrCat("batch size ", batch, ", expected at most ", kMostExamples));
 }
 
+// What is read as 64-bit integers is that.
+absl::Status ExpectPlaces(Tensors tensors) {
+  for (const Tensor& tensor : tensors) {
+    if (tensor.dtype() != DataType::kInt64) return absl::InvalidArgumentError(absl::StrCat("an input is ", tensor.type().ToString(), ", expected int64"));
+  }
+  return absl::OkStatus();
+}
+absl::Status ExpectFeatures(Tensors tensors) {
+  for (const Tensor& tensor : tensors) {
+    if (tensor.dtype() == DataType::kInt64 || tensor.dtype() == DataType::kString) continue;
+    return absl::InvalidArgumentError(absl::StrCat("a feature is ", tensor.type().ToString(), ", expected int64 or strings"));
+  }
+  return absl::OkStatus();
+}
+
 // The lists of inputs of SparseCross and SparseCrossV2.
 struct SparseInputs {
   Tensors indices, values, shapes, dense;
@@ -112,6 +127,12 @@ struct SparseInputs {
 
 // Each as TensorFlow says it; `texts_only`: that of the op's internal type.
 absl::Status CheckSparse(const SparseInputs& inputs, bool texts_only) {
+  for (const Tensors places : {inputs.indices, inputs.shapes}) {
+    MR_RETURN_IF_ERROR(ExpectPlaces(places));
+  }
+  for (const Tensors values : {inputs.values, inputs.dense}) {
+    MR_RETURN_IF_ERROR(ExpectFeatures(values));
+  }
   const auto error = [](const auto&... words) { return absl::InvalidArgumentError(absl::StrCat(words...)); };
   const auto is_number = [&](const Tensor& tensor) { return texts_only && tensor.dtype() != DataType::kString; };
   for (size_t i = 0; i < inputs.indices.size(); ++i) {
@@ -201,6 +222,15 @@ struct RaggedInputs {
 absl::Status CheckRagged(const RaggedInputs& inputs) {
   const auto rank_2 = [] { return absl::InvalidArgumentError("tf.ragged.cross only supports inputs with rank=2."); };
   const auto batches = [] { return absl::InvalidArgumentError("inputs must all have the same batch dimension size."); };
+  for (const Tensors places : {inputs.indices, inputs.shapes}) {
+    MR_RETURN_IF_ERROR(ExpectPlaces(places));
+  }
+  for (const Tensors values : {inputs.values, inputs.sparse_values, inputs.dense}) {
+    MR_RETURN_IF_ERROR(ExpectFeatures(values));
+  }
+  for (const Tensor& splits : inputs.splits) {
+    if (!IsInteger(splits.dtype())) return absl::InvalidArgumentError(absl::StrCat("row splits are ", splits.type().ToString(), ", expected integers"));
+  }
   for (size_t i = 0; i < inputs.values.size(); ++i) {
     if (inputs.values[i].shape().rank() != 1 || inputs.splits[i].shape().rank() != 1) return rank_2();
     MR_RETURN_IF_ERROR(CheckSplits(inputs.splits[i], inputs.values[i].num_elements()));

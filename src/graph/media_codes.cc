@@ -235,7 +235,7 @@ Outputs ReadWav(const AttrMap& attrs, const Tensor& contents) {
   MR_ASSIGN_OR_RETURN(const Sound sound, DecodeWav(file));
   const int64_t rows = samples < 0 ? sound.samples : samples, columns = channels < 0 ? sound.channels : channels;
   constexpr int64_t kMost = int64_t{1} << 29;
-  if (columns > 0 && rows > kMost / columns) {
+  if (rows > kMost / std::max<int64_t>(columns, 1)) {
     return absl::InvalidArgumentError(absl::StrCat("makes ", rows, " times ", columns, " samples, expected at most ", kMost));
   }
   Tensor audio(DataType::kFloat, Shape({rows, columns}));

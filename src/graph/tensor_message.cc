@@ -229,8 +229,10 @@ absl::StatusOr<Tensor> TensorOfMessage(std::string_view bytes, DataType type) {
   if (shape->num_elements() == 0) return Tensor(type, *shape);
   const TensorType whole{type, *shape};
   const bool from_content = !message.content.empty();
-  // An element of content has a byte or more.
-  const int64_t most = from_content ? static_cast<int64_t>(message.content.size()) : kMostRepeatedBytes / std::max<int64_t>(DataTypeSize(type), 1);
+  // An element of content has a byte or more; of values, the last one is repeated.
+  const auto text_bytes = static_cast<int64_t>(sizeof(std::string) + (message.strings.empty() ? 0 : message.strings.back().size()));
+  const int64_t element_bytes = type == DataType::kString ? text_bytes : DataTypeSize(type);
+  const int64_t most = from_content ? static_cast<int64_t>(message.content.size()) : kMostRepeatedBytes / element_bytes;
   if (shape->num_elements() > most) return cannot(absl::StrCat("it is ", whole.ToString(), " with ", bytes.size(), " bytes"));
   Tensor tensor(type, *shape);
   if (from_content && !TakeContent(message.content, tensor)) {

@@ -39,7 +39,7 @@ bool RowsFirst(const PoolGeometry& geometry) {
   const int64_t rows = geometry.dims[0].window * geometry.dims[1].window;
   const WindowDim& columns = geometry.dims[2];
   const bool share = rows * columns.window > 2 * (rows * std::min(columns.stride, columns.window) + columns.window);
-  return rows > 1 && (share || geometry.channels < kFewChannels) && columns.window * geometry.channels <= kRowPart;
+  return rows > 1 && geometry.channels > 0 && (share || geometry.channels < kFewChannels) && columns.window * geometry.channels <= kRowPart;
 }
 
 // Output columns [first, last) of a row, from the maxima over rows; kChannels of 0 stands for any number.
