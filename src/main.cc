@@ -34,7 +34,8 @@
 DEFINE_string(graph, "", "GraphDef or MetaGraphDef, binary or text");
 DEFINE_string(saved_model, "", "folder of a TensorFlow SavedModel, its variables restored from its checkpoint");
 DEFINE_string(signature, "", "of the SavedModel; feeds and fetches are its inputs and outputs by key");
-DEFINE_string(checkpoint_in, "", "start from the variables and mutable tables of this checkpoint, PREFIX of PREFIX.index");
+DEFINE_string(checkpoint_in, "",
+              "start from the variables and mutable tables of this checkpoint, PREFIX of PREFIX.index, by the names that --checkpoint_out gives them");
 DEFINE_string(onnx, "", "ONNX model; feeds and fetches are its inputs and tensors by name (all outputs without --fetches)");
 DEFINE_bool(train, false, "ONNX: add a loss, gradients and an optimizer, and run them every step");
 DEFINE_string(loss, "", "ONNX: what --train minimises: a scalar output, mean:NAME, cross_entropy:LOGITS:LABELS[:AXIS], "
@@ -44,7 +45,7 @@ DEFINE_bool(synthetic_feeds, false, "fill placeholders of a known shape from --s
 DEFINE_string(feed_shapes, "", "shapes for --synthetic_feeds: images:8x224x224x3,labels:8");
 DEFINE_string(fetches, "", "tensors to fetch every step: loss:0,logits:0; the first scalar one is the loss");
 DEFINE_string(targets, "", "nodes to run every step for their effect: train");
-DEFINE_string(init_targets, "", "nodes to run once before the first step: init; of a SavedModel once it has its values");
+DEFINE_string(init_targets, "", "nodes to run once before the first step: init; a SavedModel gets its values afterwards");
 DEFINE_int64(steps, 1, "training steps");
 DEFINE_uint64(seed, 0, "of synthetic feeds and of random operations without seeds of their own; model: of its initial values and random operations");
 // Engine.
@@ -112,8 +113,8 @@ DEFINE_string(html_out, "", "page to look around in: timeline, memory map, the l
 DEFINE_string(variables_out, "", ".npz of every variable after the last step");
 DEFINE_string(fetches_out, "", ".npz of the last step's fetches");
 DEFINE_string(checkpoint_out, "",
-              "checkpoint of every variable and mutable table after the last step, for TensorFlow or --checkpoint_in; it also holds how "
-              "far random ops have come, which TensorFlow passes over");
+              "checkpoint of every variable and mutable table after the last step, for TensorFlow or --checkpoint_in, under the names that the saver "
+              "of a SavedModel or MetaGraphDef has; it also holds how far random ops have come, which TensorFlow passes over");
 DEFINE_string(profile_out, "", "measured times of nodes and links, as text, for --profile_in; it takes 8 steps or more, 10 where steps are replayed as a graph");
 // Of single commands.
 DEFINE_string(partition_sizes, "", "sweep: sizes, separated by commas");

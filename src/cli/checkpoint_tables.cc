@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "passes/control_flow/control_flow_ops.h"
-#include "passes/rewrite/keep_tables.h"
 #include "passes/control_flow/kept_state.h"
+#include "passes/rewrite/keep_tables.h"
 
 namespace millrace::cli {
 namespace {

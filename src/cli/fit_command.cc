@@ -100,7 +100,7 @@ class Fitter {
     workload.graph = std::make_shared<const Graph>(std::move(graph));
     workload.fetches = workload.fetch_names = {"loss:0"};
     workload.targets = {"train"};
-    workload.init_targets = {"init"};
+    workload.init.targets = {"init"};
     MR_ASSIGN_OR_RETURN(workload.feed_types,
                         SyntheticFeedTypes(*workload.graph, workload.fetches, workload.targets, {}, {}));
     return workload;

@@ -102,21 +102,26 @@ void WarnOfStrangers(const std::string& prefix, const Workload& workload) {
   if (!strangers.empty()) LOG(WARNING) << prefix << ": the graph has no variable " << FirstOf(std::move(strangers)) << " of the checkpoint";
   if (missing.empty()) return;
   LOG(WARNING) << prefix << ": no value of " << FirstOf(std::move(missing)) << ", which "
-               << (workload.init_targets.empty() ? "have none then" : "start as the init_targets leave them");
+               << (workload.init.targets.empty() && workload.model_init.targets.empty() ? "have none then" : "start as the init_targets leave them");
 }
 
-// Names of the variables that the step assigns.
-absl::StatusOr<std::set<std::string>> AssignedIn(const Workload& workload) {
+// Names of the variables that nodes of the graph assign, those of its functions apart.
+std::set<std::string> Assigned(const Graph& graph, bool restored_too) {
+  std::set<std::string> assigned;
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    if (node.removed || node.inputs.size() < 2 || (node.op != "AssignVariableOp" && node.op != "Assign")) continue;
+    const bool is_restored = graph.node(SourceOfHandle(graph, node.inputs[1]).node).op == "RestoreV2";
+    if (restored_too || !is_restored) assigned.insert(VariableName(graph.node(SourceOfHandle(graph, node.inputs[0]).node)));
+  }
+  return assigned;
+}
+
+absl::StatusOr<std::set<std::string>> AssignedByStep(const Workload& workload) {
   Signature signature{.feeds = workload.feed_types, .fetches = workload.fetches, .targets = workload.targets};
   MR_ASSIGN_OR_RETURN(Graph step, Prune(*workload.graph, signature));
   MR_RETURN_IF_ERROR(InlineFunctions(step, OpRegistry::Builtin(), MostInlinedNodes(step, PlanningOptions().max_unrolled_nodes)).status());
-  std::set<std::string> assigned;
-  for (int32_t i = 0; i < step.num_ids(); ++i) {
-    const Node& node = step.node(NodeId{i});
-    if (node.removed || node.inputs.empty() || (node.op != "AssignVariableOp" && node.op != "Assign")) continue;
-    assigned.insert(VariableName(step.node(SourceOfHandle(step, node.inputs[0]).node)));
-  }
-  return assigned;
+  return Assigned(step, /*restored_too=*/true);
 }
 
 }  // namespace
@@ -175,6 +180,9 @@ absl::Status ReadCheckpoint(const std::string& prefix, bool of_saved_model, cons
       workload.initial_values[name] = TableIn(reader, table);
     }
   }
+  for (const std::string& key : reader->names()) {
+    if (absl::StartsWith(key, kOwnNamePrefix) && keys.erase(key) > 0) workload.initial_values[key.substr(sizeof(kOwnNamePrefix) - 1)] = ValueIn(reader, key);
+  }
   std::vector<std::string> named_otherwise;
   for (const std::string& key : keys) {
     if (workload.checkpoint_extras.count(key) > 0) continue;
@@ -197,14 +205,16 @@ absl::Status ReadCheckpoint(const std::string& prefix, bool of_saved_model, cons
 }
 
 absl::Status DeclareShapes(Workload& workload) {
+  const std::set<std::string> initialised = Assigned(*workload.graph, /*restored_too=*/false);
   std::map<NodeId, std::string> open;
   for (int32_t i = 0; i < workload.graph->num_ids(); ++i) {
     const Node& node = workload.graph->node(NodeId{i});
     if (node.removed || !IsVariable(node) || node.attrs.GetOr("shape", Shape::UnknownRank()).fully_known()) continue;
-    if (workload.initial_values.count(VariableName(node)) > 0) open[NodeId{i}] = VariableName(node);
+    const std::string name = VariableName(node);
+    if (workload.initial_values.count(name) > 0 && initialised.count(name) == 0) open[NodeId{i}] = name;
   }
   if (open.empty()) return absl::OkStatus();
-  const absl::StatusOr<std::set<std::string>> assigned = AssignedIn(workload);
+  const absl::StatusOr<std::set<std::string>> assigned = AssignedByStep(workload);
   if (!assigned.ok()) return absl::OkStatus();  // planning says why
   Graph graph = workload.graph->Clone();
   for (const auto& [id, name] : open) {

@@ -19,7 +19,8 @@ void TakeValuesOf(const SavedModel& model, Workload& workload);
 // its variables, which must be there.
 absl::Status ReadCheckpoint(const std::string& prefix, bool of_saved_model, const Environment& environment, Workload& workload);
 
-// A variable whose shape the graph leaves open, and that the step does not assign, is declared with the shape of its value.
+// A variable whose shape the graph leaves open is declared with the shape of its value, unless the step assigns it or the graph has an
+// initializer of it, which tells the shape: the graph, and with it the plans that are its, stay the same there.
 absl::Status DeclareShapes(Workload& workload);
 
 }  // namespace millrace::cli

@@ -45,9 +45,8 @@ class Trainer {
     result_.machine = session_->machine();
     session_->PlanWithFeeds(workload_.feeds);
     // The steps come last: last_run() is theirs then.
-    if (!workload_.init_targets.empty()) {
-      MR_RETURN_IF_ERROR(AsPlanningError(OfInitTargets(session_->Plan(workload_.init_feed_types, {}, workload_.init_targets).status())));
-    }
+    MR_RETURN_IF_ERROR(PlanInitialiser(workload_.init, "init_targets"));
+    MR_RETURN_IF_ERROR(PlanInitialiser(workload_.model_init, "the SavedModel's own initialisation"));
     if (workload_.plan != nullptr) {
       MR_RETURN_IF_ERROR(
           AsPlanningError(session_->UsePlan(workload_.plan, workload_.feed_types, workload_.fetches, workload_.targets)));
@@ -105,12 +104,13 @@ class Trainer {
     return absl::OkStatus();
   }
 
-  // Steps and initialisers are planned apart, the latter without feeds: says which of the two was refused.
-  absl::Status OfInitTargets(const absl::Status& status) const {
-    const bool of_a_flag = absl::StartsWith(status.message(), "--");  // of both
-    if (status.ok() || of_a_flag) return status;
-    return WithMessage(status, absl::StrCat("init_targets ", absl::StrJoin(workload_.init_targets, ","), ", before the first step: ",
-                                            status.message()));
+  // Steps and initialisers are planned apart, the latter without the steps' feeds: errors say which of them was refused.
+  absl::Status PlanInitialiser(const Initialiser& init, const char* name) {
+    if (init.targets.empty()) return absl::OkStatus();
+    const absl::Status status = session_->Plan(init.feed_types, {}, init.targets).status();
+    const bool of_a_flag = absl::StartsWith(status.message(), "--");  // of all
+    if (status.ok() || of_a_flag) return AsPlanningError(status);
+    return AsPlanningError(WithMessage(status, absl::StrCat(name, " ", absl::StrJoin(init.targets, ","), ", before the first step: ", status.message())));
   }
 
   // Sizes that follow from variables grow from step to step: a later step is planned anew, and may be the one that does not fit.

@@ -6,7 +6,6 @@
 #include "cli/checkpoint_tables.h"
 #include "cli/exit_status.h"
 #include "cli/outputs.h"
-#include "glog/logging.h"
 #include "millrace/status.h"
 
 namespace millrace::cli {
@@ -15,7 +14,7 @@ VariableFiles::VariableFiles(const OutputOptions& options, const Workload& workl
     : workload_(workload),
       arrays_(options.variables_out, environment.open_arrays),
       checkpoint_(options.checkpoint_out, environment.open_checkpoint) {
-  for (const auto& [name, key] : workload.checkpoint_keys) named_by_saver_[key] = name;
+  for (const auto& [name, key] : workload.checkpoint_keys) saver_keys_.insert(key);
 }
 
 void VariableFiles::Add(const std::string& name, const Tensor& value) {
@@ -32,8 +31,8 @@ void VariableFiles::AddToCheckpoint(const std::string& name, const Tensor& value
   if (const auto table = workload_.checkpoint_tables.find(name); table != workload_.checkpoint_tables.end()) AddTable(table->second, value);
   if (const auto key = workload_.checkpoint_keys.find(name); key != workload_.checkpoint_keys.end()) {
     checkpoint_.Add(key->second, value);
-  } else if (const auto other = named_by_saver_.find(name); other != named_by_saver_.end()) {
-    LOG(WARNING) << "--checkpoint_out: variable '" << name << "' is left out: the graph's saver has '" << other->second << "' under that name";
+  } else if (saver_keys_.count(name) > 0) {
+    checkpoint_.Add(absl::StrCat(kOwnNamePrefix, name), value);
   } else {
     checkpoint_.Add(name, value);
   }

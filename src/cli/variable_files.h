@@ -54,7 +54,7 @@ class VariableFiles {
   void AddRest();
 
   const Workload& workload_;
-  std::map<std::string, std::string> named_by_saver_;  // variables, by the key that checkpoints have them under
+  std::set<std::string> saver_keys_;
   std::set<std::string> added_;
   File arrays_;
   File checkpoint_;

@@ -94,15 +94,18 @@ absl::StatusOr<const SavedSignature*> FindSignature(const SavedModel& model, con
     if (!own) given[key] = &signature;
   }
   if (name.empty() && given.size() == 1) return given.begin()->second;
-  if (given.empty() && !model.unread_signatures.empty()) {
+  if (name.empty() && given.empty() && !model.unread_signatures.empty()) {
     const auto& [key, why] = *model.unread_signatures.begin();
     return WithPrefix(why, absl::StrCat("signature '", key, "'"));
   }
-  if (given.empty()) {
-    return absl::NotFoundError("the model has no signature, so nothing in it can be run; save it with some (tf.saved_model.save(..., signatures=...))");
+  const std::string none = absl::StrCat("the model has no signature", name.empty() ? "" : absl::StrCat(" '", name, "'"));
+  if (given.empty() && model.unread_signatures.empty()) {
+    return absl::NotFoundError(absl::StrCat(none, name.empty() ? "" : ", nor another",
+                                            ", so nothing in it can be run; save it with some (tf.saved_model.save(..., signatures=...))"));
   }
   if (name.empty()) return absl::NotFoundError(absl::StrCat("give --signature: the model has ", Keys(given)));
-  return absl::NotFoundError(absl::StrCat("the model has no signature '", name, "', expected one of ", Keys(given)));
+  return absl::NotFoundError(absl::StrCat(none, given.empty() ? "" : absl::StrCat(", expected one of ", Keys(given)),
+                                          model.unread_signatures.empty() ? "" : absl::StrCat("; cannot be read: ", Keys(model.unread_signatures))));
 }
 
 // Fetches and targets of the signature; keys of `fetches` become its tensors. All outputs when none is asked for.
@@ -232,7 +235,7 @@ absl::Status LoadOnnxModel(const InputOptions& options, const std::map<std::stri
   for (auto& [name, value] : model.variables) {
     workload.initial_values[name] = [value = std::move(value)] { return value; };
   }
-  workload.init_targets.insert(workload.init_targets.begin(), model.init_targets.begin(), model.init_targets.end());
+  workload.init.targets.insert(workload.init.targets.begin(), model.init_targets.begin(), model.init_targets.end());
   if (options.train) workload.targets.push_back("train");
   return absl::OkStatus();
 }
@@ -270,11 +273,8 @@ absl::Status LoadModel(const InputOptions& options, std::map<std::string, Shape>
   if (model.checkpoint == nullptr && !model.checkpoint_keys.empty() && options.checkpoint_in.empty()) {
     LOG(WARNING) << options.saved_model << ": no checkpoint at variables/variables.index, so its variables have no values; --checkpoint_in gives some";
   }
-  for (const std::string& target : model.init_targets) {
-    if (std::find(workload.init_targets.begin(), workload.init_targets.end(), target) == workload.init_targets.end()) workload.init_targets.push_back(target);
-  }
-  workload.values_before_init = true;
-  workload.values_after_init = !options.checkpoint_in.empty();
+  workload.model_init.targets = model.init_targets;
+  workload.values_after_model_init = !options.checkpoint_in.empty();
   MR_RETURN_IF_ERROR(ReadVocabularies(model.graph));
   workload.graph = std::make_shared<const Graph>(std::move(model.graph));
   workload.values_from = options.saved_model;
@@ -316,7 +316,7 @@ std::map<std::string, TensorType> DeclaredTypes(const Graph& graph) {
   return types;
 }
 
-absl::Status SetInitialValues(const Workload& workload, Session& session, const std::function<bool()>& interrupted) {
+absl::Status SetInitialValues(const Workload& workload, Session& session, const std::function<bool()>& interrupted, bool again) {
   const std::map<std::string, TensorType> declared = DeclaredTypes(*workload.graph);
   for (const auto& [name, read] : workload.initial_values) {
     if (interrupted()) return absl::CancelledError("interrupted before the first step");
@@ -327,13 +327,26 @@ absl::Status SetInitialValues(const Workload& workload, Session& session, const 
                                                      ", the graph declares ", type->second.ToString()));
     }
     if (value.dtype() == DataType::kString) {
-      LOG(WARNING) << workload.values_from << ": '" << name << "' holds strings, which no variable does here; only --checkpoint_out keeps it";
+      LOG_IF(WARNING, !again) << workload.values_from << ": '" << name << "' holds strings, which no variable does here; only --checkpoint_out keeps it";
       continue;
     }
     const absl::Status set = session.SetVariable(name, value);
     if (!set.ok()) return WithPrefix(set, workload.values_from);
   }
   return absl::OkStatus();
+}
+
+absl::Status SetFeeds(const std::shared_ptr<const Graph>& graph, const Environment& environment, Initialiser& init) {
+  init.feeds = [graph, targets = init.targets, environment] { return RestoredTensors(*graph, targets, environment); };
+  MR_ASSIGN_OR_RETURN(const Session::Feeds restored, init.feeds());
+  init.feed_types = TypesOf(restored);
+  return absl::OkStatus();
+}
+
+absl::Status RunInitialiser(const Initialiser& init, Session& session) {
+  if (init.targets.empty()) return absl::OkStatus();
+  MR_ASSIGN_OR_RETURN(const Session::Feeds feeds, init.feeds());
+  return session.Run(feeds, {}, init.targets, nullptr);
 }
 
 }  // namespace
@@ -348,15 +361,13 @@ absl::StatusOr<Workload> LoadWorkload(const InputOptions& options, FeedValues va
     UseHugePages(kBytesPerByteOfGraph * GraphFileBytes(options));
   }
   Workload workload;
-  workload.init_targets = options.init_targets;
+  workload.init.targets = options.init_targets;
   MR_RETURN_IF_ERROR(LoadGraphAndFeeds(options, shapes, environment, workload));
   MR_RETURN_IF_ERROR(ConvertFeeds(*workload.graph, workload.feeds));
   if (only_planned) ExpectToAllocate(kBytesPerNode * workload.graph->num_nodes());
   if (!options.onnx.empty()) shapes.clear();  // the import has used them
   workload.steps = options.steps;
-  workload.init_feeds = [graph = workload.graph, targets = workload.init_targets, environment] { return RestoredTensors(*graph, targets, environment); };
-  MR_ASSIGN_OR_RETURN(const Session::Feeds restored, workload.init_feeds());
-  workload.init_feed_types = TypesOf(restored);
+  for (Initialiser* const init : {&workload.init, &workload.model_init}) MR_RETURN_IF_ERROR(SetFeeds(workload.graph, environment, *init));
   if (!options.checkpoint_in.empty()) {
     MR_RETURN_IF_ERROR(ReadCheckpoint(options.checkpoint_in, !options.saved_model.empty(), environment, workload));
   }
@@ -380,13 +391,12 @@ absl::StatusOr<Workload> LoadWorkload(const InputOptions& options, FeedValues va
 }
 
 absl::Status Initialise(const Workload& workload, Session& session, const std::function<bool()>& interrupted) {
-  const bool runs_targets = !workload.init_targets.empty();
-  if (runs_targets && workload.values_before_init) MR_RETURN_IF_ERROR(SetInitialValues(workload, session, interrupted));
-  if (runs_targets) {
-    MR_ASSIGN_OR_RETURN(const Session::Feeds feeds, workload.init_feeds());
-    MR_RETURN_IF_ERROR(session.Run(feeds, {}, workload.init_targets, nullptr));
+  MR_RETURN_IF_ERROR(RunInitialiser(workload.init, session));
+  MR_RETURN_IF_ERROR(SetInitialValues(workload, session, interrupted, /*again=*/false));
+  if (!workload.model_init.targets.empty()) {
+    MR_RETURN_IF_ERROR(RunInitialiser(workload.model_init, session));
+    if (workload.values_after_model_init) MR_RETURN_IF_ERROR(SetInitialValues(workload, session, interrupted, /*again=*/true));
   }
-  if (!runs_targets || workload.values_after_init) MR_RETURN_IF_ERROR(SetInitialValues(workload, session, interrupted));
   for (const auto& [node, state] : workload.initial_states) MR_RETURN_IF_ERROR(session.SetNodeState(node, state));
   return absl::OkStatus();
 }

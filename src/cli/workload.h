@@ -17,6 +17,13 @@
 
 namespace millrace::cli {
 
+// What runs once before the first step, and what is fed then: what the graph restores itself (restored_tensors.h), read again each time.
+struct Initialiser {
+  std::vector<std::string> targets;
+  Session::FeedTypes feed_types;
+  std::function<absl::StatusOr<Session::Feeds>()> feeds = [] { return Session::Feeds(); };
+};
+
 struct Workload {
   std::shared_ptr<const Graph> graph = std::make_shared<const Graph>();
   Session::FeedTypes feed_types;
@@ -24,16 +31,13 @@ struct Workload {
   std::vector<std::string> fetches;
   std::vector<std::string> fetch_names;  // what results call them: "loss:0", or the signature's key
   std::vector<std::string> targets;
-  std::vector<std::string> init_targets;
-  // What is fed when these run: what the graph restores itself (restored_tensors.h), read again each time.
-  Session::FeedTypes init_feed_types;
-  std::function<absl::StatusOr<Session::Feeds>()> init_feeds = [] { return Session::Feeds(); };
+  Initialiser init;        // --init_targets, and what an ONNX model brings
+  Initialiser model_init;  // what a SavedModel brings
   int64_t steps = 1;
   std::shared_ptr<const ExecutionPlan> plan;  // of the steps, when it comes from a file
-  // Variables that get these values (a checkpoint's) before the first step, each read then: after the init targets have run, before they
-  // run, or both.
+  // Variables that get these values (a checkpoint's) before the first step, each read then.
   std::map<std::string, std::function<absl::StatusOr<Tensor>()>> initial_values;
-  bool values_before_init = false, values_after_init = true;
+  bool values_after_model_init = false;  // too
   std::string values_from;  // what errors call the checkpoint
   // States of nodes at the same moment, by node: streams of random ops go on where they were saved.
   Arrays initial_states;
@@ -47,6 +51,8 @@ struct Workload {
 
 // Checkpoints hold the state of node N under this followed by N; TensorFlow reads the keys that it knows and no others.
 inline constexpr char kNodeStatePrefix[] = "_millrace_state/";
+// The same of the value of variable N where the saver has another one's under that name.
+inline constexpr char kOwnNamePrefix[] = "_millrace_own_name/";
 
 enum class FeedValues { kMade, kTypesOnly };
 
@@ -54,9 +60,8 @@ enum class FeedValues { kMade, kTypesOnly };
 // is wrong usage.
 absl::StatusOr<Workload> LoadWorkload(const InputOptions& options, FeedValues values, const Environment& environment);
 
-// What comes before the first step: the init targets, then values and states of a checkpoint. A SavedModel's values come before the init
-// targets, which its own initialisation is one of, and those of a checkpoint in place of them before and after. Cancelled when it is
-// interrupted between two values.
+// What comes before the first step: the init targets, then the values of the model or checkpoint, then a SavedModel's own initialisation,
+// which those of --checkpoint_in come after once more, and states of nodes last. Cancelled when it is interrupted between two values.
 absl::Status Initialise(const Workload& workload, Session& session, const std::function<bool()>& interrupted);
 
 // The budget in bytes (0: none): as given, or of the machine when none was given. A percentage is of the predicted

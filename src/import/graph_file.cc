@@ -23,7 +23,6 @@
 #include "millrace/options.h"
 #include "millrace/status.h"
 #include "proto/parse.h"
-#include "millrace/proto/saved_model.pb.h"
 
 namespace millrace {
 namespace {
@@ -114,16 +113,23 @@ absl::StatusOr<Graph> ImportGraphBytes(std::string_view bytes) {
   return importer.Finish();
 }
 
-absl::StatusOr<Graph> ImportBinary(std::string_view bytes) {
+absl::StatusOr<GraphWithSaver> ImportBinary(std::string_view bytes) {
   MR_ASSIGN_OR_RETURN(const bool meta, IsMetaGraph(bytes));
-  if (!meta) return ImportGraphBytes(bytes);
   std::optional<std::string_view> graph;
-  MR_RETURN_IF_ERROR(ForEachField(bytes, [&](const WireField& field) {
-    if (field.number == MetaGraphDef::kGraphDefFieldNumber && field.is_bytes) graph = field.payload;
-    return absl::OkStatus();
-  }));
+  absl::StatusOr<proto::SaverDef> saver = proto::SaverDef();
+  if (!meta) graph = bytes;
+  if (meta) {
+    MR_RETURN_IF_ERROR(ForEachField(bytes, [&](const WireField& field) {
+      if (field.number == MetaGraphDef::kGraphDefFieldNumber && field.is_bytes) graph = field.payload;
+      const bool is_saver = field.number == MetaGraphDef::kSaverDefFieldNumber && field.is_bytes && saver.ok();
+      const absl::Status parsed = is_saver ? ParseBinary(field.payload, &*saver) : absl::OkStatus();
+      if (!parsed.ok()) saver = parsed;
+      return absl::OkStatus();
+    }));
+  }
   if (!graph.has_value()) return absl::InvalidArgumentError("a MetaGraphDef without graph_def");
-  return ImportGraphBytes(*graph);
+  MR_ASSIGN_OR_RETURN(Graph imported, ImportGraphBytes(*graph));
+  return GraphWithSaver{std::move(imported), std::move(saver)};
 }
 
 // The first word of a text message: the name of its first field.
@@ -141,14 +147,16 @@ std::string FirstField(std::string_view bytes) {
   return std::string(bytes.substr(begin, i - begin));
 }
 
-absl::StatusOr<Graph> ImportText(std::string_view bytes) {
+absl::StatusOr<GraphWithSaver> ImportText(std::string_view bytes) {
   Arena arena;
   const std::string first = FirstField(bytes);
   const GraphDef* graph = nullptr;
+  proto::SaverDef saver;
   if (MetaGraphDef::descriptor()->FindFieldByName(first) != nullptr) {
     MetaGraphDef* meta = Arena::CreateMessage<MetaGraphDef>(&arena);
     MR_RETURN_IF_ERROR(ParseText(bytes, /*skip_unknown_fields=*/true, meta));
     graph = &meta->graph_def();
+    saver = meta->saver_def();
   } else if (GraphDef::descriptor()->FindFieldByName(first) != nullptr) {
     GraphDef* parsed = Arena::CreateMessage<GraphDef>(&arena);
     MR_RETURN_IF_ERROR(ParseText(bytes, /*skip_unknown_fields=*/false, parsed));
@@ -157,25 +165,8 @@ absl::StatusOr<Graph> ImportText(std::string_view bytes) {
     return WrongFile();
   }
   if (graph->node_size() == 0) return absl::InvalidArgumentError(absl::StrCat("no nodes, ", kExpected));
-  return GraphFromProto(*graph);
-}
-
-// Of a MetaGraphDef; an empty one of other files.
-absl::StatusOr<proto::SaverDef> SaverIn(std::string_view bytes) {
-  proto::SaverDef saver;
-  if (LooksLikeText(bytes)) {
-    if (MetaGraphDef::descriptor()->FindFieldByName(FirstField(bytes)) == nullptr) return saver;
-    MetaGraphDef meta;
-    MR_RETURN_IF_ERROR(ParseText(bytes, /*skip_unknown_fields=*/true, &meta));
-    return meta.saver_def();
-  }
-  MR_ASSIGN_OR_RETURN(const bool is_meta, IsMetaGraph(bytes));
-  if (!is_meta) return saver;
-  MR_RETURN_IF_ERROR(ForEachField(bytes, [&](const WireField& field) {
-    const bool is_saver = field.number == MetaGraphDef::kSaverDefFieldNumber && field.is_bytes;
-    return is_saver ? ParseBinary(field.payload, &saver) : absl::OkStatus();
-  }));
-  return saver;
+  MR_ASSIGN_OR_RETURN(Graph imported, GraphFromProto(*graph));
+  return GraphWithSaver{std::move(imported), std::move(saver)};
 }
 
 // Appends `message` as field `number` of an enclosing message.
@@ -237,16 +228,21 @@ absl::Status WriteGraph(const Graph& graph, const std::string& path, AtomicFile&
 
 }  // namespace
 
-absl::StatusOr<Graph> GraphFromBytes(std::string_view bytes) {
+absl::StatusOr<GraphWithSaver> GraphWithSaverFromBytes(std::string_view bytes) {
   if (bytes.empty()) return absl::InvalidArgumentError(absl::StrCat("empty, ", kExpected));
   if (bytes.size() > std::numeric_limits<int>::max()) {
     return absl::InvalidArgumentError(absl::StrCat(FormatBytes(static_cast<int64_t>(bytes.size())),
                                                    ", expected at most 2 GiB (protobuf's limit); keep weights in "
                                                    "variables and checkpoints"));
   }
-  absl::StatusOr<Graph> graph = LooksLikeText(bytes) ? ImportText(bytes) : ImportBinary(bytes);
+  absl::StatusOr<GraphWithSaver> graph = LooksLikeText(bytes) ? ImportText(bytes) : ImportBinary(bytes);
   if (!graph.ok()) return OneLine(graph.status());
   return graph;
+}
+
+absl::StatusOr<Graph> GraphFromBytes(std::string_view bytes) {
+  MR_ASSIGN_OR_RETURN(GraphWithSaver loaded, GraphWithSaverFromBytes(bytes));
+  return std::move(loaded.graph);
 }
 
 absl::StatusOr<Graph> LoadGraph(const std::string& path) {
@@ -256,18 +252,18 @@ absl::StatusOr<Graph> LoadGraph(const std::string& path) {
   return graph;
 }
 
-absl::StatusOr<CheckpointNames> SaverNamesFromBytes(std::string_view bytes, const Graph& graph) {
-  MR_ASSIGN_OR_RETURN(const proto::SaverDef saver, SaverIn(bytes));
-  if (graph.Find(saver.restore_op_name()).valid()) return NamesOfSaver(graph, saver);
-  return CheckpointNames{.tables = RestoredIn(graph).tables};
+absl::StatusOr<CheckpointNames> SaverNames(const GraphWithSaver& of) {
+  MR_RETURN_IF_ERROR(of.saver.status());
+  if (of.graph.Find(of.saver->restore_op_name()).valid()) return NamesOfSaver(of.graph, *of.saver);
+  return CheckpointNames{.tables = RestoredIn(of.graph).tables};
 }
 
 absl::StatusOr<MetaGraph> LoadMetaGraph(const std::string& path) {
   MR_ASSIGN_OR_RETURN(const std::shared_ptr<const MappedFile> file, MappedFile::Open(path));
-  absl::StatusOr<Graph> graph = GraphFromBytes(file->bytes());
-  if (!graph.ok()) return WithPrefix(graph.status(), path);
-  MetaGraph meta = *std::move(graph);
-  absl::StatusOr<CheckpointNames> names = SaverNamesFromBytes(file->bytes(), meta.graph);
+  absl::StatusOr<GraphWithSaver> loaded = GraphWithSaverFromBytes(file->bytes());
+  if (!loaded.ok()) return WithPrefix(loaded.status(), path);
+  absl::StatusOr<CheckpointNames> names = SaverNames(*loaded);
+  MetaGraph meta = std::move(loaded->graph);
   if (names.ok()) {
     meta.names = *std::move(names);
   } else {

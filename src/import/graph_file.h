@@ -10,14 +10,22 @@
 #include "absl/status/statusor.h"
 #include "millrace/graph.h"
 #include "millrace/import.h"
+#include "millrace/proto/saved_model.pb.h"
 
 namespace millrace {
 
 // The graph in the bytes of a GraphDef or MetaGraphDef, binary or text. LoadGraph without the file.
 absl::StatusOr<Graph> GraphFromBytes(std::string_view bytes);
 
-// The names in a file whose bytes are these, and which holds the graph: as LoadMetaGraph gives them.
-absl::StatusOr<CheckpointNames> SaverNamesFromBytes(std::string_view bytes, const Graph& graph);
+// The same with the saver of a MetaGraphDef: an empty one of other files, an error where it cannot be read.
+struct GraphWithSaver {
+  Graph graph;
+  absl::StatusOr<proto::SaverDef> saver;
+};
+absl::StatusOr<GraphWithSaver> GraphWithSaverFromBytes(std::string_view bytes);
+
+// As LoadMetaGraph gives them.
+absl::StatusOr<CheckpointNames> SaverNames(const GraphWithSaver& of);
 
 // One field at the top of a binary message.
 struct WireField {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "files/mapped_file.h"
+#include "glog/logging.h"
 #include "graph/one_line.h"
 #include "graph/parameters.h"
 #include "graph/variable_name.h"
@@ -22,9 +23,11 @@
 #include "millrace/status.h"
 #include "passes/control_flow/control_flow_ops.h"
 #include "passes/control_flow/inline_functions.h"
-#include "passes/rewrite/keep_tables.h"
 #include "passes/control_flow/kept_state.h"
+#include "passes/prepare.h"
+#include "passes/rewrite/keep_tables.h"
 #include "passes/rewrite/prune.h"
+#include "passes/unroll/loop_ops.h"
 #include "proto/parse.h"
 
 namespace millrace {
@@ -156,43 +159,93 @@ absl::StatusOr<Graph> Flat(const Graph& graph, const Signature& signature) {
   return flat;
 }
 
-// What an operation uses that steps could change: what variables and tables hold here, and what they do not, strings.
-struct StateUse {
-  bool held = false, strings = false;
+// What an operation and all that runs for it use.
+struct InitUse {
+  bool held = false;        // variables and tables that steps could change
+  bool strings = false;     // the same of strings, which none holds here
+  std::string unsupported;  // an op
+
+  // Whether that is more.
+  bool Add(const InitUse& other) {
+    const bool more = (other.held && !held) || (other.strings && !strings) || (!other.unsupported.empty() && unsupported.empty());
+    held = held || other.held;
+    strings = strings || other.strings;
+    if (unsupported.empty()) unsupported = other.unsupported;
+    return more;
+  }
 };
 
-StateUse StateUsedBy(const Graph& graph, const std::string& target) {
-  StateUse use;
-  if (!graph.Find(target).valid()) return use;
-  Signature signature;
-  signature.targets.push_back(target);
-  const absl::StatusOr<Graph> flat = Flat(graph, signature);
-  for (int32_t i = 0; flat.ok() && i < flat->num_ids(); ++i) {
-    const Node& node = flat->node(NodeId{i});
-    if (node.removed || !(IsVariable(node) || IsChangingTable(node))) continue;
-    const bool is_held = IsVariable(node) ? node.attrs.GetOr("dtype", DataType::kInvalid) != DataType::kString : CanKeepTable(node);
-    (is_held ? use.held : use.strings) = true;
+InitUse UseOfNode(const Node& node) {
+  InitUse use;
+  if (IsVariable(node)) {
+    (node.attrs.GetOr("dtype", DataType::kInvalid) != DataType::kString ? use.held : use.strings) = true;
+  } else if (IsChangingTable(node)) {
+    (CanKeepTable(node) ? use.held : use.strings) = true;
+  } else if (OpRegistry::Builtin().Find(node.op) == nullptr && !IsPlannedAway(node.op) && node.op != "RestoreV2") {  // whose values are fed
+    use.unsupported = node.op;
   }
   return use;
 }
 
+// The node itself, or the call that a node stands in for: "call" of "call/node".
+NodeId OriginOf(std::string name, const Graph& graph) {
+  while (!graph.Find(name).valid() && name.find('/') != std::string::npos) name.resize(name.rfind('/'));
+  return graph.Find(name);
+}
+
+// By node of the graph.
+absl::StatusOr<std::vector<InitUse>> UsesIn(const Graph& graph) {
+  Graph expanded = graph.Clone();
+  MR_RETURN_IF_ERROR(ExpandCalls(expanded, OpRegistry::Builtin()).status());
+  std::vector<InitUse> uses(graph.num_ids());
+  for (int32_t i = 0; i < expanded.num_ids(); ++i) {
+    if (!expanded.alive(NodeId{i})) continue;
+    const NodeId origin = OriginOf(expanded.node(NodeId{i}).name, graph);
+    if (origin.valid()) uses[origin.value].Add(UseOfNode(expanded.node(NodeId{i})));
+  }
+  for (bool changed = true; changed;) {  // once more where a node stands before what it takes
+    changed = false;
+    for (int32_t i = 0; i < graph.num_ids(); ++i) {
+      const Node& node = graph.node(NodeId{i});
+      if (node.removed) continue;
+      for (const OutputRef& input : node.inputs) changed = uses[i].Add(uses[input.node.value]) || changed;
+      for (const NodeId input : node.control_inputs) changed = uses[i].Add(uses[input.value]) || changed;
+    }
+  }
+  return uses;
+}
+
 // What of the operation is to be run: not what fills tables that are filled once, which planning does, nor what sets strings (TensorFlow 2
-// has the paths of assets in variables). It is run whole where it sets none, else what it groups is.
-std::vector<std::string> InitTargets(const Graph& graph, const std::string& main_op) {
-  const StateUse of_all = StateUsedBy(graph, main_op);
-  if (!of_all.held) return {};
-  if (!of_all.strings) return {main_op};
+// has the paths of assets in variables), nor what is not supported. It is run whole where it holds none of these, else what it groups is.
+std::vector<std::string> InitTargets(const Graph& graph, const std::string& main_op, const std::string& dir) {
+  if (main_op.empty()) return {};
+  const auto leave_out = [&](const std::string& name, const std::string& why) {
+    LOG(WARNING) << dir << ": the model's initialisation '" << name << "' is left out: " << why;
+  };
+  Signature signature;
+  signature.targets.push_back(main_op);
+  const absl::StatusOr<Graph> needed = Prune(graph, signature);
+  const absl::StatusOr<std::vector<InitUse>> uses = needed.ok() ? UsesIn(*needed) : needed.status();
+  if (!uses.ok()) {
+    leave_out(main_op, std::string(uses.status().message()));
+    return {};
+  }
   std::vector<std::string> targets;
-  std::vector<NodeId> stack = {graph.Find(main_op)};
+  std::vector<NodeId> stack = {needed->Find(main_op)};
   std::set<NodeId> seen(stack.begin(), stack.end());
   while (!stack.empty()) {
-    const Node& node = graph.node(stack.back());
+    const Node& node = needed->node(stack.back());
+    const InitUse& use = (*uses)[stack.back().value];
     stack.pop_back();
-    const StateUse use = StateUsedBy(graph, node.name);
-    if (use.held && !use.strings) targets.push_back(node.name);
-    if (!use.held || !use.strings || node.op != "NoOp") continue;
-    for (const NodeId part : node.control_inputs) {
-      if (seen.insert(part).second) stack.push_back(part);
+    if (use.unsupported.empty() && !use.held) continue;
+    if (use.unsupported.empty() && !use.strings) {
+      targets.push_back(node.name);
+    } else if (node.op == "NoOp") {
+      for (const NodeId part : node.control_inputs) {
+        if (seen.insert(part).second) stack.push_back(part);
+      }
+    } else {
+      leave_out(node.name, use.unsupported.empty() ? "it sets strings, too" : absl::StrCat("it uses ", use.unsupported, ", which is not supported"));
     }
   }
   return targets;
@@ -266,7 +319,7 @@ absl::StatusOr<SavedModel> FromBytes(std::string_view bytes, const std::vector<s
   MR_ASSIGN_OR_RETURN(CheckpointNames names, NamesOfSaver(model.graph, meta->saver_def()));
   model.checkpoint_keys = std::move(names.variables);
   model.checkpoint_tables = std::move(names.tables);
-  model.init_targets = InitTargets(model.graph, MainOp(*meta, model.signatures));
+  model.init_targets = InitTargets(model.graph, MainOp(*meta, model.signatures), dir);
   return model;
 }
 

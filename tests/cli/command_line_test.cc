@@ -12,7 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "cli/exit_status.h"
-#include "logged.h"
+#include "testlib/logged.h"
 
 namespace millrace::cli {
 namespace {

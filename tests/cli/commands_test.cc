@@ -16,7 +16,7 @@
 #include "cli/workload.h"
 #include "fake_session.h"
 #include "graph/text.h"
-#include "logged.h"
+#include "testlib/logged.h"
 #include "millrace/profile.h"
 
 namespace millrace::cli {

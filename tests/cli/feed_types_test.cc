@@ -7,7 +7,7 @@
 
 #include "graph/float16.h"
 #include "graph/text.h"
-#include "logged.h"
+#include "testlib/logged.h"
 
 namespace millrace::cli {
 namespace {

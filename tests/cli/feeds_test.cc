@@ -7,7 +7,7 @@
 #include "cli/graph_facts.h"
 #include "graph/graph_summary.h"
 #include "graph/text.h"
-#include "logged.h"
+#include "testlib/logged.h"
 
 namespace millrace::cli {
 namespace {

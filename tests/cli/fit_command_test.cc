@@ -14,7 +14,7 @@
 #include "cli/commands.h"
 #include "cli/exit_status.h"
 #include "graph/text.h"
-#include "logged.h"
+#include "testlib/logged.h"
 
 namespace millrace::cli {
 namespace {

@@ -14,7 +14,7 @@
 #include "cli/commands.h"
 #include "cli/exit_status.h"
 #include "graph/text.h"
-#include "logged.h"
+#include "testlib/logged.h"
 #include "millrace/status.h"
 #include "models/models.h"
 #include "report/machine_file.h"

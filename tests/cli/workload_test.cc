@@ -4,10 +4,11 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "cli/train.h"
 #include "cli/variable_files.h"
 #include "fake_session.h"
 #include "graph/text.h"
-#include "logged.h"
+#include "testlib/logged.h"
 #include "millrace/status.h"
 
 namespace millrace::cli {
@@ -128,9 +129,43 @@ b = VarHandleOp() {dtype=float, shape=shape[]}
   for (const char* name : {"average", "b", "w"}) files.Add(name, Tensor::Scalar(static_cast<float>(name[0])));
   ASSERT_TRUE(files.Finish({}).ok());
   const Arrays& saved = world_.saved[options_.output.checkpoint_out];
-  EXPECT_THAT(saved, testing::ElementsAre(testing::Key("average"), testing::Key("b")));
+  EXPECT_THAT(saved, testing::ElementsAre(testing::Key("_millrace_own_name/average"), testing::Key("average"), testing::Key("b")));
   EXPECT_EQ(saved.at("average").DoubleAt(0), 'w');
-  EXPECT_THAT(told.lines, testing::Contains(HasSubstr("variable 'average' is left out: the graph's saver has 'w' under that name")));
+
+  options_.input.checkpoint_in = options_.output.checkpoint_out;
+  told.lines.clear();
+  const absl::StatusOr<Workload> resumed = LoadWorkload(options_.input, FeedValues::kTypesOnly, world_.environment);
+  ASSERT_TRUE(resumed.ok()) << resumed.status();
+  EXPECT_THAT(told.lines, testing::ElementsAre());
+  for (const char* name : {"average", "b", "w"}) {
+    ASSERT_EQ(resumed->initial_values.count(name), 1) << name;
+    EXPECT_EQ(resumed->initial_values.at(name)()->DoubleAt(0), name[0]) << name;
+  }
+}
+
+// A plan is of the graph as it is.
+TEST_F(WorkloadTest, ShapesThatTheGraphsInitializersTellAreNotDeclared) {
+  const auto shape = [&](const std::string& initial) {
+    UseGraph(absl::StrCat(R"(
+v = VarHandleOp() {dtype=float, shape=shape<unknown>}
+prefix = Const() {dtype=string, value=string[]{"checkpoint"}}
+names = Const() {dtype=string, value=string[1]{"v"}}
+slices = Const() {dtype=string, value=string[1]{""}}
+restored = RestoreV2(prefix, names, slices) {dtypes=[float]}
+three = Const() {dtype=float, value=float[3]{1, 2, 3}}
+set = AssignVariableOp(v, )", initial, R"() {dtype=float}
+read = ReadVariableOp(v) {dtype=float}
+train = NoOp() ^read
+)"));
+    const absl::StatusOr<Workload> workload = LoadWorkload(options_.input, FeedValues::kTypesOnly, world_.environment);
+    EXPECT_TRUE(workload.ok()) << workload.status();
+    return workload->graph->node(workload->graph->Find("v")).attrs.GetOr("shape", Shape::UnknownRank());
+  };
+  world_.saved["checkpoint"] = {{"v", Tensor::Vector<float>({1, 2, 3})}};
+  options_.input.checkpoint_in = "checkpoint";
+  options_.input.init_targets = {};
+  EXPECT_EQ(shape("three"), Shape::UnknownRank());
+  EXPECT_EQ(shape("restored"), Shape({3})) << "which tells none";
 }
 
 TEST_F(WorkloadTest, StringsGoThroughToTheCheckpointThatIsWritten) {
@@ -159,7 +194,7 @@ class SavedModelWorkloadTest : public WorkloadTest {
       model.signatures["serve"] = signature_;
       model.checkpoint_keys = {{"w", "W"}};
       model.checkpoint = *OpenReader({{"W", Tensor::Scalar(10.0f)}});
-      model.init_targets = {"init"};
+      model.init_targets = init_targets_;
       return model;
     };
     world_.environment.load_arrays = [this](const std::string&) { return feeds_; };
@@ -174,6 +209,7 @@ init = NoOp()
 sum = AddV2(serve_x, serve_y)
 )";
   SavedSignature signature_{.inputs = {{"x", {"serve_x:0", {}}}, {"y", {"serve_y:0", {}}}}, .outputs = {{"sum", {"sum:0", {}}}}};
+  std::vector<std::string> init_targets_ = {"init"};
   Arrays feeds_ = {{"x", Tensor(DataType::kFloat, Shape({3, 2}))}, {"y", Tensor(DataType::kFloat, Shape({2}))}};
 };
 
@@ -190,6 +226,50 @@ TEST_F(SavedModelWorkloadTest, ItsOwnInitialisationComesAfterItsValuesAndBeforeA
   world_.saved["checkpoint"] = {{"W", Tensor::Scalar(5.0f)}};
   options_.input.checkpoint_in = "checkpoint";
   EXPECT_EQ(initialised(), 5);
+  options_.input.checkpoint_in.clear();
+  init_targets_.clear();
+  options_.input.init_targets = {"init"};
+  EXPECT_EQ(initialised(), 10) << "those that are asked for come before its values";
+}
+
+TEST_F(SavedModelWorkloadTest, ErrorsSayWhoseInitialisationIsMeant) {
+  SessionOptions session;
+  session.planning.device_memory_bytes = 1;
+  const auto message = [&] { return std::string(PlanOnly(*Load(), session, world_.environment).run.status.message()); };
+  EXPECT_THAT(message(), testing::StartsWith("the SavedModel's own initialisation init, before the first step: "));
+  options_.input.init_targets = {"other"};
+  EXPECT_THAT(message(), testing::StartsWith("init_targets other, before the first step: "));
+}
+
+TEST_F(SavedModelWorkloadTest, StringsAreWarnedOfOnce) {
+  graph_ += "s = VarHandleOp() {dtype=string, shape=shape[]}\n";
+  world_.saved["checkpoint"] = {{"W", Tensor::Scalar(5.0f)}, {"s", Tensor(DataType::kString, Shape())}};
+  options_.input.checkpoint_in = "checkpoint";
+  const absl::StatusOr<Workload> workload = Load();
+  ASSERT_TRUE(workload.ok()) << workload.status();
+  FakeSession session({}, world_.engine);
+  Logged told(google::GLOG_WARNING);
+  EXPECT_TRUE(Initialise(*workload, session, [] { return false; }).ok());
+  EXPECT_THAT(told.lines, testing::ElementsAre(HasSubstr("'s' holds strings")));
+}
+
+TEST_F(SavedModelWorkloadTest, SignaturesThatAreNotThereAreNamed) {
+  SavedModel model;
+  world_.environment.load_saved_model = [&model](const std::string&) {
+    SavedModel copy;
+    copy.signatures = model.signatures;
+    copy.unread_signatures = model.unread_signatures;
+    return copy;
+  };
+  const auto message = [&] { return std::string(Load().status().message()); };
+  options_.input.signature = "foo";
+  EXPECT_THAT(message(), testing::StartsWith("the model has no signature 'foo', nor another, so nothing in it can be run"));
+  model.unread_signatures["serving_default"] = absl::NotFoundError("no node 'nope' in the graph");
+  EXPECT_EQ(message(), "the model has no signature 'foo'; cannot be read: serving_default");
+  model.signatures["train"] = {};
+  EXPECT_EQ(message(), "the model has no signature 'foo', expected one of train; cannot be read: serving_default");
+  options_.input.signature.clear();
+  EXPECT_EQ(message(), "signature 'serving_default': no node 'nope' in the graph");
 }
 
 TEST_F(SavedModelWorkloadTest, VariablesOfOpenShapeHaveTheirValuesWhereTheStepAssignsNone) {
@@ -222,7 +302,7 @@ TEST_F(SavedModelWorkloadTest, WhatCannotBeReadIsRefusedWhereItIsAskedFor) {
   options_.input.fetches = {"rows"};
   EXPECT_EQ(std::string(Load().status().message()), "fetch: 'rows' is neither a dense nor a sparse tensor");
   world_.environment.load_saved_model = [](const std::string&) { return SavedModel(); };
-  EXPECT_THAT(std::string(Load().status().message()), testing::StartsWith("the model has no signature, so nothing in it can be run"));
+  EXPECT_THAT(std::string(Load().status().message()), testing::StartsWith("the model has no signature 'serve', nor another, so nothing in it can be run"));
 }
 
 TEST_F(WorkloadTest, ReadingValuesCanBeInterrupted) {
@@ -254,8 +334,8 @@ other = RestoreV2(prefix, names, slices) {dtypes=[float, float, float]}
   world_.saved["checkpoint"] = {{"e", Tensor::Vector<float>({1, 2, 3})}, {"w", Tensor::Vector<float>({4, 5})}};
   absl::StatusOr<Workload> workload = LoadWorkload(options_.input, FeedValues::kTypesOnly, world_.environment);
   ASSERT_TRUE(workload.ok()) << workload.status();
-  EXPECT_THAT(workload->init_feed_types, testing::ElementsAre(testing::Key("r:0"), testing::Key("r:2")));
-  const absl::StatusOr<Session::Feeds> feeds = workload->init_feeds();
+  EXPECT_THAT(workload->init.feed_types, testing::ElementsAre(testing::Key("r:0"), testing::Key("r:2")));
+  const absl::StatusOr<Session::Feeds> feeds = workload->init.feeds();
   ASSERT_TRUE(feeds.ok()) << feeds.status();
   EXPECT_EQ(feeds->at("r:0").DoubleAt(1), 5);
   EXPECT_EQ(feeds->at("r:2").DoubleAt(1), 3);

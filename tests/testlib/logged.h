@@ -1,13 +1,13 @@
 // What is logged while it lives.
-#ifndef MILLRACE_TESTS_CLI_LOGGED_H_
-#define MILLRACE_TESTS_CLI_LOGGED_H_
+#ifndef MILLRACE_TESTS_TESTLIB_LOGGED_H_
+#define MILLRACE_TESTS_TESTLIB_LOGGED_H_
 
 #include <glog/logging.h>
 
 #include <string>
 #include <vector>
 
-namespace millrace::cli {
+namespace millrace {
 
 class Logged : public google::LogSink {
  public:
@@ -24,6 +24,6 @@ class Logged : public google::LogSink {
   const google::LogSeverity severity_;
 };
 
-}  // namespace millrace::cli
+}  // namespace millrace
 
-#endif  // MILLRACE_TESTS_CLI_LOGGED_H_
+#endif  // MILLRACE_TESTS_TESTLIB_LOGGED_H_
