@@ -27,7 +27,11 @@ for preset in "${presets[@]}"; do
       status=1
     elif ctest --preset "$preset" -R "^$test\$" --no-tests=error --verbose >"build-$preset/$test.log" 2>&1; then
       # A program whose cases are all skipped ends well, too.
-      result=$(grep -qE '\[  PASSED  \] [1-9]' "build-$preset/$test.log" && echo clean || echo "no case ran, see build-$preset/$test.log")
+      result=clean
+      if ! grep -qE '\[  PASSED  \] [1-9]' "build-$preset/$test.log"; then
+        result="no case ran, see build-$preset/$test.log"
+        status=1
+      fi
     else
       result="FAILED, see build-$preset/$test.log"
       status=1

@@ -72,19 +72,22 @@ class ScriptsTest(unittest.TestCase):
                 self.assertIn(words, done.stderr)
 
     def sanitized(self, said):
-        """What sanitizers.sh says of a test whose run ends well after these words."""
+        """What sanitizers.sh says of a test whose run ends well after these words, and its exit status."""
         (self.folder / "bench").mkdir(exist_ok=True)
         script = self.folder / "bench/sanitizers.sh"
         script.write_text((BENCH / "sanitizers.sh").read_text())
         self.script("cmake", "mkdir -p build-asan\n")
         path = self.script("ctest", f"[[ $* == *--no-tests=error* ]] && echo '{said}'\n")
-        return subprocess.run(["bash", str(script), "asan"], capture_output=True, text=True, check=True,
-                              env={**os.environ, "PATH": path, "MILLRACE_SANITIZE_TESTS": "a_test"}).stdout
+        done = subprocess.run(["bash", str(script), "asan"], capture_output=True, text=True, check=False,
+                              env={**os.environ, "PATH": path, "MILLRACE_SANITIZE_TESTS": "a_test"})
+        return done.stdout, done.returncode
 
     def test_a_test_that_ran_no_case_is_not_clean(self):
-        self.assertIn("asan a_test: clean (", self.sanitized("1: [  PASSED  ] 12 tests."))
-        for said in ("1: [  PASSED  ] 0 tests.", ""):
-            self.assertIn("asan a_test: no case ran, see build-asan/a_test.log (", self.sanitized(said))
+        for said, result, status in (("1: [  PASSED  ] 12 tests.", "clean (", 0), ("1: [  PASSED  ] 0 tests.", "no case ran, see build-asan/a_test.log (", 1),
+                                     ("", "no case ran, see build-asan/a_test.log (", 1)):
+            output, returned = self.sanitized(said)
+            self.assertIn("asan a_test: " + result, output)
+            self.assertEqual(returned, status)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ const SmallModelOf kModels[] = {
 // Sixteen bits between the layers, weights in float32.
 const SmallModelOf kNarrowModels[] = {
     {"mlp", {.batch = 4, .hidden = 16, .precision = "float16"}},
-    {"resnet", {.batch = 2, .image_size = 16, .classes = 10, .depth = 11, .variant = "cifar", .precision = "bfloat16"}},
+    {"resnet", {.batch = 2, .image_size = 16, .classes = 10, .depth = 11, .variant = "cifar", .precision = "bfloat16", .learning_rate = 0.001}},
     {"unet3d", {.batch = 1, .image_size = 8, .channels = 4, .levels = 2, .precision = "bfloat16"}},
     {"moe_transformer",
      {.batch = 2, .layers = 2, .hidden = 16, .heads = 2, .steps_unrolled = 8, .vocab = 20, .experts = 4, .dropout = 0, .precision = "bfloat16"}},

@@ -117,7 +117,7 @@ SessionOptions RandomOptions(const std::string& device, int64_t peak, std::mt199
   options.planning.recompute = kRecompute[random() % std::size(kRecompute)];
   if (random() % 4 != 0) options.planning.device_memory_bytes = std::max<int64_t>(1, peak * static_cast<int64_t>(30 + random() % 80) / 100);
   if (random() % 4 == 0) options.planning.update_part_bytes = static_cast<int64_t>(64 << random() % 6);
-  if (random() % 4 == 0) {
+  if (random() % 3 == 0) {
     const int64_t pages = static_cast<int64_t>(1 + random() % 3) << (2 * (random() % 4));
     options.planning.host_memory_bytes = kDiskBounceBytes + kStateReserveBytes + pages * kDiskPageBytes;
     options.disk = ::testing::TempDir();
