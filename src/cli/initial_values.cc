@@ -173,7 +173,11 @@ absl::Status ReadCheckpoint(const std::string& prefix, bool of_saved_model, cons
     workload.initial_values[name] = SliceIn(reader, part);
   }
   for (const auto& [name, table] : workload.checkpoint_tables) {
-    const bool exported = keys.erase(table.saved.keys) + keys.erase(table.saved.values) == 2;
+    const bool exported = keys.count(table.saved.keys) > 0 && keys.count(table.saved.values) > 0;
+    if (exported) {
+      keys.erase(table.saved.keys);
+      keys.erase(table.saved.values);
+    }
     if (keys.erase(name) > 0) {
       workload.initial_values[name] = ValueIn(reader, name);
     } else if (exported) {

@@ -46,13 +46,19 @@ class Trainer {
     session_->PlanWithFeeds(workload_.feeds);
     // The steps come last: last_run() is theirs then.
     MR_RETURN_IF_ERROR(PlanInitialiser(workload_.init, "init_targets"));
-    MR_RETURN_IF_ERROR(PlanInitialiser(workload_.model_init, "the SavedModel's own initialisation"));
+    const absl::Status own = PlanInitialiser(workload_.model_init, "the SavedModel's own initialisation");
+    if (NeedsAnswer(own) && runs) {  // of values that the model has: they are set, then it is run
+      MR_RETURN_IF_ERROR(Initialise(workload_, *session_, environment_.interrupted));
+      initialised_ = true;
+    } else if (!NeedsAnswer(own)) {
+      MR_RETURN_IF_ERROR(own);
+    }
     if (workload_.plan != nullptr) {
       MR_RETURN_IF_ERROR(
           AsPlanningError(session_->UsePlan(workload_.plan, workload_.feed_types, workload_.fetches, workload_.targets)));
     }
     auto plan = session_->Plan(workload_.feed_types, workload_.fetches, workload_.targets);
-    if (NeedsAnswer(plan.status()) && runs) {
+    if (NeedsAnswer(plan.status()) && runs && !initialised_) {
       MR_RETURN_IF_ERROR(Initialise(workload_, *session_, environment_.interrupted));
       initialised_ = true;
       plan = session_->Plan(workload_.feed_types, workload_.fetches, workload_.targets);

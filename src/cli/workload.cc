@@ -367,7 +367,11 @@ absl::StatusOr<Workload> LoadWorkload(const InputOptions& options, FeedValues va
   if (only_planned) ExpectToAllocate(kBytesPerNode * workload.graph->num_nodes());
   if (!options.onnx.empty()) shapes.clear();  // the import has used them
   workload.steps = options.steps;
-  for (Initialiser* const init : {&workload.init, &workload.model_init}) MR_RETURN_IF_ERROR(SetFeeds(workload.graph, environment, *init));
+  MR_RETURN_IF_ERROR(SetFeeds(workload.graph, environment, workload.init));
+  if (const absl::Status own = SetFeeds(workload.graph, environment, workload.model_init); !own.ok()) {
+    LOG(WARNING) << "the model's own initialisation is left out: " << own.message();
+    workload.model_init = {};
+  }
   if (!options.checkpoint_in.empty()) {
     MR_RETURN_IF_ERROR(ReadCheckpoint(options.checkpoint_in, !options.saved_model.empty(), environment, workload));
   }
