@@ -37,6 +37,10 @@ bool ReadColors(GifFileType* gif, std::vector<GifPixelType>& colors) {
   constexpr int kStart[] = {0, 4, 2, 1}, kStep[] = {8, 8, 4, 2};
   const GifImageDesc& place = gif->Image;
   if (place.Width <= 0 || place.Height <= 0 || place.Width > INT32_MAX / place.Height) return false;
+  // A code of at least three bits is at most 4096 pixels, and some bytes have been read ahead.
+  constexpr int64_t kMostOfByte = 4096 * 8 / 3, kReadAhead = 256;
+  const auto& rest = *static_cast<const std::string_view*>(gif->UserData);
+  if (int64_t{place.Width} * place.Height / kMostOfByte > static_cast<int64_t>(rest.size()) + kReadAhead) return false;
   colors.resize(place.Width * place.Height);
   if (!place.Interlace) return DGifGetLine(gif, colors.data(), place.Width * place.Height) == GIF_OK;
   for (int turn = 0; turn < 4; ++turn) {

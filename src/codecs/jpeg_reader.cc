@@ -28,12 +28,12 @@ class Source : public jpeg_source_mgr {
 
  private:
   boolean End(j_decompress_ptr info) {
+    if (info->input_scan_number == 0) ERREXIT(info, file_.empty() ? JERR_INPUT_EMPTY : JERR_INPUT_EOF);  // still in the header
     // As TensorFlow does, a single scan is read from its last bytes again; several would be so without an end, and so would bytes that only
     // fill up.
     const bool fills = std::all_of(next_input_byte, next_input_byte + bytes_in_buffer, [](JOCTET byte) { return byte == 0xff; });
     const bool again = bytes_in_buffer > 0 && !fills && !jpeg_has_multiple_scans(info);
     if (again || (bytes_in_buffer > 0 && !recover_)) return recover_ ? TRUE : FALSE;
-    if (next_input_byte == reinterpret_cast<const JOCTET*>(file_.data())) ERREXIT(info, JERR_INPUT_EMPTY);
     if (!recover_ || (next_input_byte == kEnd && bytes_in_buffer == 0 && !jpeg_has_multiple_scans(info))) ERREXIT(info, JERR_INPUT_EOF);
     next_input_byte = kEnd;
     bytes_in_buffer = sizeof(kEnd);

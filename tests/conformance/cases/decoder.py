@@ -98,6 +98,8 @@ def ragged():
         for what, (parts, types) in levels.items():
             yield Case(f"Ragged_nested_{what}_{shape[0]}", "RaggedTensorToTensor", [np.array(shape, I64), Gen((5, 2)), np.array([7, 8], np.float32), L(parts)],
                        {"row_partition_types": types})
+    far = np.array([0, 0, 7, 9000, 9998], I64)  # rows that the shape leaves out
+    yield Case("Ragged_far_rows", "RaggedTensorToTensor", [np.array([4, 3], I64), Gen((5,)), np.float32(-1), L([I64(10000), far])], ids_attrs)
     yield Case("Ragged_empty", "RaggedTensorToTensor", [np.array([-1, 2], I64), np.zeros(0, np.float32), np.float32(0), L([np.array([0, 0, 0], I64)])], splits_attrs)
 
 

@@ -88,6 +88,7 @@ def jpeg_cases():
     yield Case("DecodeJpeg_of_png", "DecodeJpeg", [text(png(3, 4, 3))])
     yield Case("DecodeJpeg_of_gif", "DecodeJpeg", [text(GIF_ONE)])
     yield Case("DecodeJpeg_cut", "DecodeJpeg", [text(color[:-150])], error="Invalid JPEG data or crop window")
+    yield Case("DecodeJpeg_header", "DecodeJpeg", [text(color[:40])], error="Invalid JPEG data or crop window")
     yield Case("DecodeJpeg_no_file", "DecodeJpeg", [text(b"abc")], error="Unknown image file format")
     yield Case("DecodeJpeg_empty", "DecodeJpeg", [text(b"")], error="Input is empty.")
     yield Case("DecodeJpeg_vector", "DecodeJpeg", [text([color])], error="rank")
@@ -132,6 +133,8 @@ def other_image_cases():
     for name, file in (("one", GIF_ONE), ("parts", GIF_PARTS), ("clear", GIF_CLEAR), ("of_png", png(3, 4, 3)), ("of_jpeg", jpeg(3, 4, 3))):
         yield Case(f"DecodeGif_{name}", "DecodeGif", [text(file)])
     yield Case("DecodeGif_cut", "DecodeGif", [text(GIF_PARTS[:-12])])
+    large = GIF_ONE[:6] + struct.pack("<HH", 9000, 9000) + GIF_ONE[10:30] + struct.pack("<HH", 9000, 9000) + GIF_ONE[34:40]
+    yield Case("DecodeGif_of_much_more", "DecodeGif", [text(large)], error="Invalid GIF data")
     yield Case("DecodeGif_header", "DecodeGif", [text(GIF_PARTS[:20])], error="Invalid GIF data (size 20)")
     for channels in (3, 4):
         for wanted in (0, 3, 4):
