@@ -1,4 +1,4 @@
-// The fits of the arctangent, of Moshier's Cephes library, for packets and for numbers.
+// The fits of the arctangent, of Moshier's Cephes library, for packets of floats and of doubles.
 #ifndef MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_ARCTANGENT_H_
 #define MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_ARCTANGENT_H_
 

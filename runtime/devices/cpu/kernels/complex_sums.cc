@@ -229,7 +229,8 @@ template <typename T>
 void Multiply(const Operand& a, const Operand& b, int64_t columns, const std::complex<T>* x, const std::complex<T>* y, int64_t begin, int64_t end,
               std::complex<T>* out) {
   using Strip = ComplexStrip<T>;
-  if (columns * a.inner <= 16) return MultiplySmall(a, b, columns, x, y, begin, end, out);
+  // To bring the right side into vectors costs as much as some rows of products.
+  if (columns * a.inner <= 16 || (b.column == 1 && end - begin < 8)) return MultiplySmall(a, b, columns, x, y, begin, end, out);
   std::fill(out + begin * columns, out + end * columns, std::complex<T>(0));
   Strip strip;
   for (int64_t first = 0; first < columns; first += Strip::kColumns) {

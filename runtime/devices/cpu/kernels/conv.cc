@@ -51,7 +51,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeConv(const OpInstance& instance, Con
   if (dtype == DataType::kFloat) return make_float(geometry);
   if (dtype == DataType::kHalf || dtype == DataType::kBfloat16) return MakeWidenedConv(dtype, geometry, kind, make_float);
   const bool patches = !geometry.channels_first && geometry.groups == 1;
-  if (dtype == DataType::kDouble && patches) return MakeGemmConv(instance, geometry, kind, dtype);
+  if (dtype == DataType::kDouble && patches) {
+    MR_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, MakeGemmConv(instance, geometry, kind, dtype));
+    if (kernel->scratch_bytes() <= geometry.scratch_limit()) return kernel;
+  }
   return MakeLoopConv(instance, dtype, geometry, kind);
 }
 

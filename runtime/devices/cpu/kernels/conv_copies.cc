@@ -1,5 +1,5 @@
 // Convolutions by float kernels on copies of their tensors: 16-bit floats converted, the input of a depthwise layer spread to
-// a channel for every output channel. A slice of images at a time, so that the copies stay small.
+// a channel for every output channel. A slice of images at a time, so that the copies are small where an image is.
 #include <array>
 #include <cstring>
 #include <functional>
@@ -32,28 +32,39 @@ Role ResultOf(ConvKind kind) {
 class CopyingConv final : public Kernel {
  public:
   // One rule per role.
-  CopyingConv(const ConvGeometry& geometry, ConvKind kind, std::array<CopyRule, 3> rules) : result_(ResultOf(kind)), slice_(geometry) {
+  CopyingConv(const ConvGeometry& geometry, ConvKind kind, std::array<CopyRule, 3> rules) : result_(ResultOf(kind)), slice_(geometry), last_(geometry) {
     int64_t image_floats = 0;
     const std::array<int64_t, 3> elements{geometry.input_elements(), geometry.filter_elements(), geometry.output_elements()};
     for (Role role : {kInputRole, kOutputRole}) {
       if (rules[role].load) image_floats += elements[role] / geometry.batch * rules[role].each;
     }
     const int64_t images = std::max<int64_t>(kCopyBytes / std::max<int64_t>(image_floats * static_cast<int64_t>(sizeof(float)), 1), 1);
-    while (geometry.batch % slices_ != 0 || geometry.batch / slices_ > images) ++slices_;
-    slice_.batch = geometry.batch / slices_;
+    // About as large as one another, but for the last.
+    slices_ = (geometry.batch + images - 1) / images;
+    slice_.batch = (geometry.batch + slices_ - 1) / slices_;
+    slices_ = (geometry.batch + slice_.batch - 1) / slice_.batch;
+    last_.batch = geometry.batch - (slices_ - 1) * slice_.batch;
     for (Role role : {kInputRole, kFilterRole, kOutputRole}) {
-      parts_[role] = {std::move(rules[role]), role == kFilterRole ? elements[role] : elements[role] / slices_, scratch_};
+      const int64_t of_image = elements[role] / geometry.batch;
+      const bool whole = role == kFilterRole;
+      parts_[role] = {std::move(rules[role]), whole ? elements[role] : of_image * slice_.batch, whole ? elements[role] : of_image * last_.batch, scratch_};
       if (parts_[role].copied()) scratch_ += parts_[role].copy_bytes();
     }
     partial_ = scratch_;
     if (result_ == kFilterRole && slices_ > 1) scratch_ += parts_[kFilterRole].copy_bytes();
   }
 
-  // Of which the kernel must be made.
-  const ConvGeometry& slice() const { return slice_; }
-  void Use(std::unique_ptr<Kernel> kernel) { kernel_ = std::move(kernel); }
+  // Makes the kernels of slices, and of the last one where it is smaller.
+  absl::Status MakeKernels(FloatConvMaker make) {
+    MR_ASSIGN_OR_RETURN(kernel_, make(slice_));
+    if (last_.batch == slice_.batch) return absl::OkStatus();
+    MR_ASSIGN_OR_RETURN(last_kernel_, make(last_));
+    return absl::OkStatus();
+  }
 
-  int64_t scratch_bytes() const override { return scratch_ + kernel_->scratch_bytes(); }
+  int64_t scratch_bytes() const override {
+    return scratch_ + std::max(kernel_->scratch_bytes(), last_kernel_ != nullptr ? last_kernel_->scratch_bytes() : 0);
+  }
 
   absl::Status Run(const KernelContext& context) const override {
     if (result_ != kFilterRole && parts_[kFilterRole].copied()) Load(context, kFilterRole, 0);
@@ -71,7 +82,7 @@ class CopyingConv final : public Kernel {
       inner.inputs = tensors.data();
       inner.outputs = &result;
       inner.scratch = static_cast<std::byte*>(context.scratch) + scratch_;
-      MR_RETURN_IF_ERROR(kernel_->Run(inner));
+      MR_RETURN_IF_ERROR((IsLast(slice) && last_kernel_ != nullptr ? last_kernel_ : kernel_)->Run(inner));
       if (result != tensors[result_]) Add(context, static_cast<const float*>(result), static_cast<float*>(tensors[result_]));
       if (result_ != kFilterRole && parts_[result_].copied()) Store(context, slice);
     }
@@ -82,12 +93,14 @@ class CopyingConv final : public Kernel {
  private:
   struct Part {
     CopyRule rule;
-    int64_t elements = 0;  // of a slice
+    int64_t elements = 0, last_elements = 0;  // of a slice, of the last one
     int64_t copy = 0;      // bytes of scratch before it
     bool copied() const { return rule.load != nullptr; }
     int64_t copy_bytes() const { return AlignUp(elements * rule.each * static_cast<int64_t>(sizeof(float))); }
   };
 
+  bool IsLast(int64_t slice) const { return slice + 1 == slices_; }
+  int64_t ElementsOf(Role role, int64_t slice) const { return IsLast(slice) ? parts_[role].last_elements : parts_[role].elements; }
   float* CopyOf(const KernelContext& context, Role role) const {
     return reinterpret_cast<float*>(static_cast<std::byte*>(context.scratch) + parts_[role].copy);
   }
@@ -100,7 +113,7 @@ class CopyingConv final : public Kernel {
     const CopyRule& rule = parts_[role].rule;
     const std::byte* from = TensorAt(context, role, slice);
     float* to = CopyOf(context, role);
-    ParallelRange(context, parts_[role].elements, kElementGrain / rule.each, [&](int64_t begin, int64_t end) {
+    ParallelRange(context, ElementsOf(role, slice), kElementGrain / rule.each, [&](int64_t begin, int64_t end) {
       rule.load(from + begin * rule.element_bytes, to + begin * rule.each, end - begin);
     });
   }
@@ -109,7 +122,7 @@ class CopyingConv final : public Kernel {
     const CopyRule& rule = parts_[result_].rule;
     const float* from = CopyOf(context, result_);
     std::byte* to = TensorAt(context, result_, slice);
-    ParallelRange(context, parts_[result_].elements, kElementGrain / rule.each, [&](int64_t begin, int64_t end) {
+    ParallelRange(context, ElementsOf(result_, slice), kElementGrain / rule.each, [&](int64_t begin, int64_t end) {
       rule.store(from + begin * rule.each, to + begin * rule.element_bytes, end - begin);
     });
   }
@@ -121,12 +134,12 @@ class CopyingConv final : public Kernel {
   }
 
   const Role result_;
-  ConvGeometry slice_;
+  ConvGeometry slice_, last_;
   int64_t slices_ = 1;
   std::array<Part, 3> parts_;
   int64_t partial_ = 0;  // bytes of scratch before a slice's filter gradient
   int64_t scratch_ = 0;
-  std::unique_ptr<Kernel> kernel_;
+  std::unique_ptr<Kernel> kernel_, last_kernel_;
 };
 
 // Every number `each` times, a vector at a time where what that writes too much is written over or inside the copy.
@@ -156,8 +169,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeWidenedConv(DataType dtype, const Co
   const Widening widening = WideningOf(dtype);
   const CopyRule rule{DataTypeSize(dtype), 1, widening.load, widening.store};
   auto kernel = std::make_unique<CopyingConv>(geometry, kind, std::array<CopyRule, 3>{rule, rule, rule});
-  MR_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> made, make(kernel->slice()));
-  kernel->Use(std::move(made));
+  MR_RETURN_IF_ERROR(kernel->MakeKernels(make));
   return kernel;
 }
 
@@ -168,10 +180,11 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeSpreadDepthwiseConv(const ConvGeomet
   rule.load = [each](const void* from, float* to, int64_t n) { Spread(static_cast<const float*>(from), to, n, each); };
   rule.store = [each](const float* from, void* to, int64_t n) { SumGroups(from, static_cast<float*>(to), n, each); };
   auto kernel = std::make_unique<CopyingConv>(geometry, kind, std::array<CopyRule, 3>{std::move(rule), CopyRule(), CopyRule()});
-  ConvGeometry spread = kernel->slice();
-  spread.in_channels = spread.groups = spread.out_channels;
-  MR_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> made, make(spread));
-  kernel->Use(std::move(made));
+  MR_RETURN_IF_ERROR(kernel->MakeKernels([make](const ConvGeometry& slice) {
+    ConvGeometry spread = slice;
+    spread.in_channels = spread.groups = spread.out_channels;
+    return make(spread);
+  }));
   return kernel;
 }
 

@@ -5,7 +5,7 @@
 //   kFilter  filter  += patches^T * output gradient
 //   kInput   patches  = output gradient * filter^T, then added onto the input gradient where they came from
 //
-// It suits layers of few channels and large windows, for which oneDNN has no fast form.
+// It suits layers of few channels and large windows, for which oneDNN has no fast form, and those of float64, for which it has none.
 #include <algorithm>
 #include <cstring>
 #include <type_traits>

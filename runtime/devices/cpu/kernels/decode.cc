@@ -118,8 +118,9 @@ KernelOr MakeEditDistance(const OpInstance& node) {
 }
 
 // Where the rows of a level begin among what they hold, and its end; `rows` are there, which hold `most` at most. The last ones
-// may be left out when they hold nothing.
-absl::StatusOr<std::vector<int64_t>> RowSplits(const ValueReader& reader, int input, const std::string& type, int64_t rows, int64_t most) {
+// may be left out when they hold nothing. Of row ids, those from `limit` on are of rows that are left out: they are numbered one after another.
+absl::StatusOr<std::vector<int64_t>> RowSplits(const ValueReader& reader, int input, const std::string& type, int64_t rows, int64_t most,
+                                               int64_t limit) {
   MR_ASSIGN_OR_RETURN(const Ints partition, reader.ints(input));
   if (type == "VALUE_ROWIDS") {
     if (!std::is_sorted(partition.begin(), partition.end())) return absl::InvalidArgumentError("value_rowids are not sorted");
@@ -128,8 +129,10 @@ absl::StatusOr<std::vector<int64_t>> RowSplits(const ValueReader& reader, int in
                                                      ", which are not all in [0, ", rows, ")"));
     }
     std::vector<int64_t> splits = {0};
+    int64_t row = -1;
     for (size_t k = 0; k < partition.size(); ++k) {
-      splits.resize(partition[k] + 2, static_cast<int64_t>(k));
+      if (k == 0 || partition[k] != partition[k - 1]) row = std::min<int64_t>(partition[k], std::max(row, limit - 1) + 1);
+      splits.resize(row + 2, static_cast<int64_t>(k));
       ++splits.back();
     }
     return splits;
@@ -196,7 +199,7 @@ absl::Status RaggedToTensor(const KernelContext& context) {
     const int next = 3 + skipped + level + 1;
     const bool told = level + 1 < levels && types[skipped + level + 1] == "ROW_SPLITS";
     const int64_t most = level + 1 == levels ? values.dim(0) : told ? context.input_type(next).shape.num_elements() - 1 : INT32_MAX;
-    MR_ASSIGN_OR_RETURN(splits[level], RowSplits(reader, 3 + skipped + level, types[skipped + level], rows, most));
+    MR_ASSIGN_OR_RETURN(splits[level], RowSplits(reader, 3 + skipped + level, types[skipped + level], rows, most, level == 0 ? dims[0] : rows));
     rows = splits[level].back();
     int64_t longest = 0;
     for (size_t row = 0; row + 1 < splits[level].size(); ++row) longest = std::max(longest, splits[level][row + 1] - splits[level][row]);

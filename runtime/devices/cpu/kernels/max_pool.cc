@@ -33,7 +33,8 @@ template <typename T>
 // Elements of a part of a row that is kept.
 constexpr int64_t kRowPart = 2048;
 
-// Whether maxima over the rows of windows come first, then those over columns: where windows share columns, and of few channels.
+// Whether maxima over the rows of windows come first, then those over columns: where windows share columns, or of few channels. Of
+// zeros of both signs it may be another one than otherwise.
 bool RowsFirst(const PoolGeometry& geometry) {
   constexpr int64_t kFewChannels = 16;
   const int64_t rows = geometry.dims[0].window * geometry.dims[1].window;

@@ -113,12 +113,13 @@ struct RowMaximum {
   typename Lanes<T>::Index at;  // pixel of the image
 };
 
-bool WindowsAreWide(const PoolGeometry& geometry) {
-  constexpr int64_t kWide = 36;
+// `units`: parts that it is shared out in, images by vectors of channels. The other way has more of them.
+bool WindowsAreWide(const PoolGeometry& geometry, int64_t units) {
+  constexpr int64_t kWide = 36, kFewUnits = 4;
   const auto& [depth, rows, columns] = geometry.dims;
   const int64_t taps = rows.window * columns.window;
   return depth.input == 1 && depth.output == 1 && depth.window == 1 && geometry.channels > 0 && taps >= kWide &&
-         taps > std::min(rows.stride, rows.window) * columns.window + rows.window &&
+         taps * std::min(units, kFewUnits) > kFewUnits * (std::min(rows.stride, rows.window) * columns.window + rows.window) &&
          rows.input * columns.input <= std::numeric_limits<int32_t>::max();
 }
 
@@ -127,8 +128,9 @@ class WideWindowGrad final : public Kernel {
  public:
   explicit WideWindowGrad(const PoolGeometry& geometry)
       : geometry_(geometry), rows_(geometry.dims[1]), columns_(geometry.dims[2]), blocks_((geometry.channels + L::kCount - 1) / L::kCount) {
-    constexpr int64_t kScratch = int64_t{4} << 20;
-    const int64_t most = std::clamp<int64_t>(kScratch / std::max<int64_t>(ring_bytes(), 1), 1, kMaxShards);
+    const int64_t image_bytes = rows_.input * columns_.input * geometry.channels * static_cast<int64_t>(sizeof(T));
+    const int64_t scratch = std::max(int64_t{4} << 20, geometry.batch * image_bytes / 4);
+    const int64_t most = std::clamp<int64_t>(scratch / std::max<int64_t>(ring_bytes(), 1), 1, kMaxShards);
     shards_ = NumShards(geometry.batch * blocks_, 1, most);
   }
 
@@ -154,9 +156,10 @@ class WideWindowGrad final : public Kernel {
   using L = Lanes<T>;
   using Integer = typename L::Integer;
 
-  // As many rows as a window has, a maximum per output column in each.
-  int64_t ring_bytes() const { return rows_.window * columns_.output * static_cast<int64_t>(sizeof(RowMaximum<T>)); }
-  RowMaximum<T>* RowIn(RowMaximum<T>* ring, int64_t row) const { return ring + row % rows_.window * columns_.output; }
+  // As many rows as a window has of the image, a maximum per output column in each.
+  int64_t ring_rows() const { return std::max<int64_t>(std::min(rows_.window, rows_.input), 1); }
+  int64_t ring_bytes() const { return ring_rows() * columns_.output * static_cast<int64_t>(sizeof(RowMaximum<T>)); }
+  RowMaximum<T>* RowIn(RowMaximum<T>* ring, int64_t row) const { return ring + row % ring_rows() * columns_.output; }
 
   void RunImage(const T* image, const T* gradients, int count, RowMaximum<T>* ring, T* to) const {
     const int64_t channels = geometry_.channels;
@@ -285,7 +288,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeGrad(const OpInstance& node) {
   const auto make = [&](auto tag) -> std::unique_ptr<Kernel> {
     using T = typename decltype(tag)::type;
     if constexpr (kRule == Rule::kFirstMaximum) {
-      if (WindowsAreWide(geometry)) return std::make_unique<WideWindowGrad<T>>(geometry);
+      constexpr int64_t kLanes = Lanes<T>::kCount;
+      if (WindowsAreWide(geometry, geometry.batch * ((geometry.channels + kLanes - 1) / kLanes))) return std::make_unique<WideWindowGrad<T>>(geometry);
     }
     return MakeKernel([geometry](const KernelContext& context) {
       if constexpr (kRule == Rule::kFirstMaximum) return RunFirstMaximumGrad<T>(context, geometry);

@@ -70,11 +70,12 @@ absl::Status Resize(const KernelContext& context) {
         float* to = context.output<float>(0) + (line * out.dim(2) + o) * channels;
         for (int64_t c = 0; c < channels; c += kPixelChannels) {
           const int64_t n = std::min(kPixelChannels, channels - c);
-          if (n == 3) {
-            AddArea<3>(image + c, columns * channels, channels, n, y, x, share, to + c);
-          } else {
-            AddArea<0>(image + c, columns * channels, channels, n, y, x, share, to + c);
-          }
+          const auto add = n == 1   ? &AddArea<1, T>
+                           : n == 2 ? &AddArea<2, T>
+                           : n == 3 ? &AddArea<3, T>
+                           : n == 4 ? &AddArea<4, T>
+                                    : &AddArea<0, T>;
+          add(image + c, columns * channels, channels, n, y, x, share, to + c);
         }
       }
     }

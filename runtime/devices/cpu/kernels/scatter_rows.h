@@ -23,8 +23,9 @@ inline T CombineOne(T a, T b) {
   return b;
 }
 
-// Of a row, so that a shard's work is more than its looking at the targets of the others.
-inline constexpr int64_t kColumnsPerShard = 16;
+// Of a row, so that a shard's work is more than its looking at the targets of the others, and bytes of an output that the cache holds: of
+// larger ones a shard waits for memory, whatever it looks at.
+inline constexpr int64_t kColumnsPerShard = 16, kNearBytes = int64_t{1} << 20;
 
 // out[targets[r]] = combine(out[targets[r]], updates[r]) for r = 0 … rows-1, rows of `width` elements; a negative
 // target skips the row. Every output element sees its updates in order of r: shards own columns or output rows. Every shard
@@ -32,7 +33,8 @@ inline constexpr int64_t kColumnsPerShard = 16;
 template <typename T, Combine kCombine>
 void ScatterRowsAs(const KernelContext& context, const int64_t* targets, int64_t rows, int64_t width,
                    const T* updates, T* out, int64_t out_rows) {
-  const int64_t shards = NumShards(rows * width, kElementGrain, std::clamp<int64_t>(width / kColumnsPerShard, 1, kMaxShards));
+  const int64_t per_shard = out_rows * width * static_cast<int64_t>(sizeof(T)) > kNearBytes ? 1 : kColumnsPerShard;
+  const int64_t shards = NumShards(rows * width, kElementGrain, std::clamp<int64_t>(width / per_shard, 1, kMaxShards));
   const bool by_columns = width >= 64 * shards;
   auto run = [&](int64_t shard) {
     const int64_t first = by_columns ? width * shard / shards : 0;
@@ -41,7 +43,7 @@ void ScatterRowsAs(const KernelContext& context, const int64_t* targets, int64_t
     const int64_t high = by_columns ? out_rows : out_rows * (shard + 1) / shards;
     if (width == 1) {
       for (int64_t r = 0; r < rows; ++r) {
-        if (targets[r] >= 0) out[targets[r]] = CombineOne<T, kCombine>(out[targets[r]], updates[r]);
+        if (targets[r] >= 0 && targets[r] < out_rows) out[targets[r]] = CombineOne<T, kCombine>(out[targets[r]], updates[r]);
       }
       return;
     }
