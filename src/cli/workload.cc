@@ -24,6 +24,7 @@
 #include "graph/with_message.h"
 #include "millrace/optimizers.h"
 #include "millrace/status.h"
+#include "ops/rules.h"
 #include "passes/unroll/questions.h"
 
 namespace millrace::cli {
@@ -130,13 +131,6 @@ absl::Status UseSignature(const SavedSignature& signature, const InputOptions& o
   return absl::OkStatus();
 }
 
-bool Fits(const Shape& shape, const Shape& declared) {
-  if (declared.unknown_rank()) return true;
-  bool fits = shape.rank() == declared.rank();
-  for (int d = 0; fits && d < shape.rank(); ++d) fits = declared.dim(d) < 0 || declared.dim(d) == shape.dim(d);
-  return fits;
-}
-
 // Feeds by input key -> by tensor.
 absl::StatusOr<Session::Feeds> FeedsByTensor(const SavedSignature& signature, const Graph& graph, const Session::Feeds& by_key) {
   Session::Feeds feeds;
@@ -149,7 +143,7 @@ absl::StatusOr<Session::Feeds> FeedsByTensor(const SavedSignature& signature, co
     }
     if (const absl::StatusOr<OutputRef> ref = graph.FindTensor(input->second.tensor); ref.ok()) {
       const TensorType declared = DeclaredFeedType(graph, *ref);
-      if (!Fits(tensor.shape(), declared.shape)) {
+      if (!MayBeEqual(tensor.shape(), declared.shape)) {
         return absl::InvalidArgumentError(absl::StrCat("feed ", key, " is ", tensor.type().ToString(), ", expected ", declared.ToString()));
       }
     }
