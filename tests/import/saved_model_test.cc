@@ -75,6 +75,14 @@ TEST(SavedModel, KerasModelsKeepOptimizerVariablesApart) {
   EXPECT_EQ(model->checkpoint_extras.count("_CHECKPOINTABLE_OBJECT_GRAPH"), 1);
 }
 
+// The saver that restores by "all" from "file:0".
+absl::StatusOr<CheckpointNames> NamesOfSaverIn(const Graph& graph) {
+  proto::SaverDef saver;
+  saver.set_restore_op_name("all");
+  saver.set_filename_tensor_name("file:0");
+  return NamesOfSaver(graph, saver);
+}
+
 TEST(SavedModel, ReferenceVariablesAreRestoredByTheSaversAssigns) {
   const absl::StatusOr<Graph> graph = ParseGraphText(
       "file = Placeholder() {dtype=string, shape=shape[]}\n"
@@ -89,10 +97,7 @@ TEST(SavedModel, ReferenceVariablesAreRestoredByTheSaversAssigns) {
       "apart = Assign(part, restore:2)\n"
       "all = NoOp() ^aw ^ab ^apart\n");
   ASSERT_TRUE(graph.ok()) << graph.status();
-  proto::SaverDef saver;
-  saver.set_restore_op_name("all");
-  saver.set_filename_tensor_name("file:0");
-  const auto names = NamesOfSaver(*graph, saver);
+  const auto names = NamesOfSaverIn(*graph);
   ASSERT_TRUE(names.ok()) << names.status();
   EXPECT_THAT(names->variables, ElementsAre(std::pair("b", "bias"), std::pair("w", "weights")));
 }
@@ -109,10 +114,7 @@ import = LookupTableImportV2(t, keys, restore)
 all = NoOp() ^import
 )");
   ASSERT_TRUE(graph.ok()) << graph.status();
-  proto::SaverDef saver;
-  saver.set_restore_op_name("all");
-  saver.set_filename_tensor_name("file:0");
-  const auto names = NamesOfSaver(*graph, saver);
+  const auto names = NamesOfSaverIn(*graph);
   ASSERT_TRUE(names.ok()) << names.status();
   ASSERT_EQ(names->tables.count("counts"), 1);
   EXPECT_EQ(names->tables.at("counts").keys, "c-keys");
