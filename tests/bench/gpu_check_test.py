@@ -7,13 +7,13 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "bench"))
 import gpu_report  # noqa: E402
+from with_programs import WithPrograms  # noqa: E402
 
 STUB = '''#!/usr/bin/env bash
 for flag in "$@"; do
@@ -32,34 +32,22 @@ echo '{"runs": [{"status": "OK", "step_seconds": [1]}]}' >"$report"
 '''
 
 
-class CheckTest(unittest.TestCase):
+class CheckTest(WithPrograms):
     """bench/gpu_check.sh with a program that is none."""
 
     def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.folder = pathlib.Path(self.temporary.name)
+        super().setUp()
         self.program = self.folder / "build/bin/millrace"
         self.program.parent.mkdir(parents=True)
         self.program.write_text(STUB)
         self.program.chmod(0o755)
         os.utime(self.program, (1e9, 1e9))
 
-    def tearDown(self):
-        self.temporary.cleanup()
-
     def check(self, *parts, seconds=100, bundle="", **environment):
         return subprocess.run(
             [str(ROOT / "bench/gpu_check.sh"), str(self.folder / "out"), str(bundle), *parts], capture_output=True, check=False,
             text=True, env={**os.environ, "MILLRACE_GPU_BUILD": str(self.folder / "build"), "MILLRACE_GPU_DRY_RUN": "1",
                             "MILLRACE_GPU_SECONDS": str(seconds), "MENDED": "", "FAST": "", **environment})
-
-    def script(self, name, text):
-        """A program in a folder of its own, which PATH begins with."""
-        path = self.folder / "programs" / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("#!/usr/bin/env bash\n" + text)
-        path.chmod(0o755)
-        return f"{path.parent}:{os.environ['PATH']}"
 
     def driver(self, text):
         """A folder with a CUDA driver that is none."""

@@ -4,28 +4,15 @@ import os
 import pathlib
 import subprocess
 import sys
-import tempfile
 import unittest
+
+sys.dont_write_bytecode = True
+from with_programs import WithPrograms  # noqa: E402
 
 BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
 
 
-class ScriptsTest(unittest.TestCase):
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.folder = pathlib.Path(self.temporary.name)
-
-    def tearDown(self):
-        self.temporary.cleanup()
-
-    def script(self, name, text):
-        """A program in a folder of its own, which PATH begins with."""
-        path = self.folder / "programs" / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("#!/usr/bin/env bash\n" + text)
-        path.chmod(0o755)
-        return f"{path.parent}:{os.environ['PATH']}"
-
+class ScriptsTest(WithPrograms):
     def refusal(self, script, *arguments):
         done = subprocess.run([sys.executable, "-B", str(BENCH / script), *arguments], capture_output=True, text=True, check=False,
                               cwd=self.folder)
