@@ -7,7 +7,7 @@ set -euo pipefail
 packages=(
   cmake ninja-build g++
   libtbb-dev libprotobuf-dev protobuf-compiler libgoogle-glog-dev libgflags-dev libabsl-dev libdnnl-dev libeigen3-dev
-  libboost-dev libfarmhash-dev libre2-dev libxxhash-dev libzip-dev zlib1g-dev libjpeg-dev libpng-dev libgif-dev libleveldb-dev libsnappy-dev liburing-dev
+  libboost-dev libfarmhash-dev libre2-dev libxxhash-dev libzip-dev zlib1g-dev libjpeg-dev libpng-dev libgif-dev libwebp-dev libicu-dev libleveldb-dev libsnappy-dev liburing-dev
   libgtest-dev libgmock-dev libbenchmark-dev librsvg2-dev pkg-config python3-numpy
 )
 

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <set>
 #include <sstream>
@@ -17,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "graph/feature_crosses.h"
+#include "graph/letters.h"
 #include "graph/ngrams.h"
 #include "graph/number_text.h"
 #include "graph/regex.h"
@@ -119,22 +121,22 @@ Outputs Substr(const OpInstance& instance, const Tensor& strings, const Tensor& 
   return std::vector<Tensor>{std::move(result)};
 }
 
-// TensorFlow's take bytes for themselves unless an encoding is given; what other case letters outside ASCII have then is not known here.
+// Bytes unless an encoding is given: of these, what is ASCII has another case.
 Outputs ChangeCase(const OpInstance& instance, const Tensor& strings) {
-  const auto is_ascii = [](const std::string& text) {
-    return std::all_of(text.begin(), text.end(), [](unsigned char c) { return absl::ascii_isascii(c); });
-  };
   const std::string encoding = instance.attrs.GetOr<std::string>("encoding", "");
-  const bool bytes = encoding.empty();
-  if (!bytes && encoding != "utf-8") {
+  if (!encoding.empty() && encoding != "utf-8") {
     return absl::InvalidArgumentError(absl::StrCat("only utf-8 or '' (no encoding) is supported, received ", encoding));
   }
-  for (const std::string& text : strings.strings()) {
-    if (bytes || is_ascii(text)) continue;
-    return absl::UnimplementedError(absl::StrCat("the other case of letters outside ASCII, as in \"", text, "\", is not known"));
+  const bool lower = instance.op == "StringLower", bytes = encoding.empty();
+  constexpr size_t kMost = std::numeric_limits<int32_t>::max();
+  const auto too_long = [](const std::string& text) { return text.size() > kMost; };
+  if (!bytes && std::any_of(strings.strings().begin(), strings.strings().end(), too_long)) {
+    return absl::InvalidArgumentError(absl::StrCat("texts in utf-8 of more than ", kMost, " bytes have no other case"));
   }
-  if (instance.op == "StringLower") return Changed(strings, [](const std::string& s) { return absl::AsciiStrToLower(s); });
-  return Changed(strings, [](const std::string& s) { return absl::AsciiStrToUpper(s); });
+  return Changed(strings, [=](const std::string& text) {
+    if (bytes) return lower ? absl::AsciiStrToLower(text) : absl::AsciiStrToUpper(text);
+    return lower ? LowerCase(text) : UpperCase(text);
+  });
 }
 
 Outputs Split(const OpInstance& instance, const Tensor& strings, const Tensor& separator) {

@@ -36,6 +36,8 @@ enum class DataType : int32_t {
   kVariant = 21,
   kUint32 = 22,
   kUint64 = 23,
+  kFloat8E5M2 = 24,  // casts make and read both, what moves elements moves them; no op computes in them
+  kFloat8E4M3fn = 25,
 };
 
 // A reference type (VariableV2's output) is its base type plus this, as in TensorFlow.

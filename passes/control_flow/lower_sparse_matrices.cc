@@ -42,6 +42,10 @@ class Lowering {
     if (op == "SparseMatrixSparseMatMul") return TimesSparse(id);
     if (op == "SparseMatrixTranspose") return Transposed(id);
     if (op == "SparseMatrixNNZ") return Count(id);
+    if (op == "SparseMatrixAdd") return Sum(id);
+    if (op == "SparseMatrixMul") return Scaled(id);
+    if (op == "SparseMatrixSoftmax") return Softmax(id);
+    if (op == "SparseMatrixZeros") return Zeros(id);
     bool takes = false;
     for (const OutputRef& input : graph_.node(id).inputs) takes = takes || parts_.count(input) > 0;
     return takes ? PassOn(id) : absl::OkStatus();
@@ -191,6 +195,56 @@ class Lowering {
     return absl::OkStatus();
   }
 
+  // The values times a scalar.
+  OutputRef Times(NodeId id, const Parts& matrix, OutputRef factor) {
+    const OutputRef scalar = Before(id, "EnsureShape", {factor}, {{"T", matrix.dtype}, {"shape", Shape()}});
+    return Before(id, "Mul", {matrix.values, scalar}, {{"T", matrix.dtype}});
+  }
+
+  // By a threshold of 0 alone, sums that are NaN would fall out.
+  static AttrMap OfSum(DataType dtype) { return {{"T", dtype}, {"Treal", dtype}, {"_keep_all", true}}; }
+
+  // (a, b, alpha, beta): alpha a + beta b, with the places of both
+  absl::Status Sum(NodeId id) {
+    MR_RETURN_IF_ERROR(ExpectInputs(id, 4));
+    MR_ASSIGN_OR_RETURN(const DataType dtype, TypeOf(id, "T"));
+    MR_ASSIGN_OR_RETURN(const Parts a, MatrixAt(id, 0));
+    MR_ASSIGN_OR_RETURN(const Parts b, MatrixAt(id, 1));
+    const OutputRef alpha = graph_.node(id).inputs[2], beta = graph_.node(id).inputs[3];
+    const OutputRef of_a = Times(id, a, alpha), of_b = Times(id, b, beta), least = Constant(id, Tensor(dtype, Shape()));
+    Become(id, "SparseAdd", {a.indices, of_a, a.shape, b.indices, of_b, b.shape, least}, OfSum(dtype));
+    parts_[{id, 0}] = {{id, 0}, {id, 1}, a.shape, dtype};
+    return absl::OkStatus();
+  }
+
+  // (a, scalar b); TensorFlow takes no other b for one matrix.
+  absl::Status Scaled(NodeId id) {
+    MR_RETURN_IF_ERROR(ExpectInputs(id, 2));
+    MR_ASSIGN_OR_RETURN(const Parts matrix, MatrixAt(id, 0));
+    const OutputRef product = Times(id, matrix, graph_.node(id).inputs[1]);
+    Become(id, "Identity", {product}, {{"T", matrix.dtype}});
+    parts_[{id, 0}] = {matrix.indices, {id, 0}, matrix.shape, matrix.dtype};
+    return absl::OkStatus();
+  }
+
+  // Of each row, over the places that it has.
+  absl::Status Softmax(NodeId id) {
+    MR_ASSIGN_OR_RETURN(const Parts matrix, MatrixAt(id, 0));
+    Become(id, "SparseSoftmax", {matrix.indices, matrix.values, matrix.shape}, {{"T", matrix.dtype}});
+    parts_[{id, 0}] = {matrix.indices, {id, 0}, matrix.shape, matrix.dtype};
+    return absl::OkStatus();
+  }
+
+  // (dense shape)
+  absl::Status Zeros(NodeId id) {
+    MR_RETURN_IF_ERROR(ExpectInputs(id, 1));
+    MR_ASSIGN_OR_RETURN(const DataType dtype, TypeOf(id, "type"));
+    const OutputRef indices = Constant(id, Tensor(DataType::kInt64, Shape({0, 2}))), values = Constant(id, Tensor(dtype, Shape({0})));
+    Become(id, "EnsureShape", {graph_.node(id).inputs[0]}, ShapeOfMatrix());
+    parts_[{id, 0}] = {indices, values, {id, 0}, dtype};
+    return absl::OkStatus();
+  }
+
   // Ops of any type that hand a matrix on, and sums of gradients.
   absl::Status PassOn(NodeId id) {
     static const auto& same = *new std::set<std::string>{"Identity", "StopGradient", "Conj"};
@@ -203,7 +257,7 @@ class Lowering {
       MR_ASSIGN_OR_RETURN(const Parts other, MatrixAt(id, i));
       const OutputRef least = Constant(id, Tensor(matrix.dtype, Shape()));
       const OutputRef sum = Before(id, "SparseAdd", {matrix.indices, matrix.values, matrix.shape, other.indices, other.values, other.shape, least},
-                                   {{"T", matrix.dtype}, {"Treal", matrix.dtype}});
+                                   OfSum(matrix.dtype));
       matrix.indices = sum;
       matrix.values = {sum.node, 1};
     }
@@ -222,7 +276,8 @@ class Lowering {
 bool IsSparseMatrixOp(const std::string& op) {
   static const auto& ops = *new std::set<std::string>{
       "SparseTensorToCSRSparseMatrix", "DenseToCSRSparseMatrix", "CSRSparseMatrixToSparseTensor", "CSRSparseMatrixToDense",
-      "SparseMatrixMatMul", "SparseMatrixSparseMatMul", "SparseMatrixTranspose", "SparseMatrixNNZ"};
+      "SparseMatrixMatMul", "SparseMatrixSparseMatMul", "SparseMatrixTranspose", "SparseMatrixNNZ", "SparseMatrixAdd", "SparseMatrixMul",
+      "SparseMatrixSoftmax", "SparseMatrixZeros"};
   return ops.count(op) > 0;
 }
 

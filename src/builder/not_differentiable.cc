@@ -21,8 +21,8 @@ const std::map<std::string, const char*>& Reasons() {
          "StatelessMultinomial", "StatelessRandomGetAlg", "StatelessRandomGetKeyCounter",
          "StatelessRandomGetKeyCounterAlg", "StatelessRandomUniformFullInt", "StatelessRandomUniformFullIntV2",
          "ReadFile", "RegexFullMatch", "RegexReplace", "ReduceJoin", "StatelessRandomUniformInt", "StatelessRandomUniformIntV2", "StaticRegexFullMatch", "StaticRegexReplace",
-         "DecodeBase64", "DecodeCompressed", "DecodePaddedRaw", "DecodeRaw", "EncodeBase64", "UnicodeDecode", "UnicodeDecodeWithOffsets", "UnicodeEncode", "UnicodeTranscode", "UnsortedSegmentJoin",
-         "DecodeAndCropJpeg", "DecodeBmp", "DecodeGif", "DecodeImage", "DecodeJpeg", "DecodePng", "DecodeWav", "EncodeJpeg", "EncodeJpegVariableQuality", "EncodePng", "EncodeWav", "ExtractJpegShape",
+         "DecodeBase64", "DecodeCompressed", "DecodePaddedRaw", "DecodeRaw", "EncodeBase64", "MatchingFiles", "UnicodeDecode", "UnicodeDecodeWithOffsets", "UnicodeEncode", "UnicodeScript", "UnicodeTranscode", "UnsortedSegmentJoin",
+         "DecodeAndCropJpeg", "DecodeBmp", "DecodeGif", "DecodeImage", "DecodeJpeg", "DecodePng", "DecodeWav", "DecodeWebP", "EncodeJpeg", "EncodeJpegVariableQuality", "EncodePng", "EncodeWav", "ExtractJpegShape",
          "SerializeTensor", "ShardedFilename", "ShardedFilespec", "SparseCrossV2", "StringFormat", "StringJoin", "StringLength", "StringLower", "StringNGrams", "StringSplit", "StringSplitV2", "StringStrip", "StringToHashBucket", "StringToHashBucketFast", "StringToHashBucketStrong", "Substr",
          "StringToNumber", "StringUpper", "TensorSummary",
          "TensorSummaryV2", "DenseToDenseSetOperation", "DenseToSparseSetOperation", "SparseToSparseSetOperation", "SetSize", "SampleDistortedBoundingBox", "SampleDistortedBoundingBoxV2", "StatelessSampleDistortedBoundingBox", "UpperBound", "VarIsInitializedOp", "VariableShape", "Where"});
@@ -34,8 +34,9 @@ const std::map<std::string, const char*>& Reasons() {
     add("TensorFlow has no gradient of it, either",
         {"AdjustHue", "AdjustSaturation", "AudioSpectrogram", "BlockLSTMGrad", "CholeskyGrad", "BlockLSTMGradV2", "CropAndResizeGradBoxes",
          "CudnnRNNBackprop", "CudnnRNNBackpropV2", "CudnnRNNBackpropV3", "MatrixLogarithm", "Mfcc",
-         "Dilation2DBackpropFilter", "Dilation2DBackpropInput", "GRUBlockCell", "GRUBlockCellGrad", "HSVToRGB",
-         "LSTMBlockCell", "LSTMBlockCellGrad", "CombinedNonMaxSuppression", "KmeansPlusPlusInitialization", "NearestNeighbors", "ResizeArea", "EditDistance", "ExtractGlimpse", "ExtractGlimpseV2", "FractionalAvgPoolGrad", "FractionalMaxPoolGrad", "RaggedFillEmptyRowsGrad", "Dequantize", "RaggedRange", "RandomGammaGrad", "SparseAddGrad", "SparseConcat", "SparseFillEmptyRowsGrad", "SparseReduceMax", "SparseReduceMaxSparse", "SparseReduceSumSparse", "SparseSliceGrad"});
+         "Dilation2DBackpropFilter", "Dilation2DBackpropInput", "DrawBoundingBoxes", "DrawBoundingBoxesV2", "FFTND", "GRUBlockCell", "GRUBlockCellGrad", "HSVToRGB", "IFFTND", "IRFFTND",
+         "LSTMBlockCell", "LSTMBlockCellGrad", "CombinedNonMaxSuppression", "KmeansPlusPlusInitialization", "MaxPoolGradGradWithArgmax", "NearestNeighbors", "RFFTND", "ResizeArea", "EditDistance", "ExtractGlimpse", "ExtractGlimpseV2", "FractionalAvgPoolGrad", "FractionalMaxPoolGrad", "RaggedFillEmptyRowsGrad", "Dequantize", "QuantizeDownAndShrinkRange", "QuantizedAdd", "QuantizedAvgPool", "QuantizedBiasAdd", "QuantizedConcat", "QuantizedConv2D",
+         "QuantizedMatMul", "QuantizedMaxPool", "QuantizedMul", "QuantizedRelu", "QuantizedRelu6", "QuantizedReshape", "RequantizationRange", "Requantize", "RaggedRange", "RandomGammaGrad", "SparseAddGrad", "SparseConcat", "SparseFillEmptyRowsGrad", "SparseReduceMax", "SparseReduceMaxSparse", "SparseReduceSumSparse", "SparseSliceGrad"});
     add("its results are drawn at random, whatever the inputs",
         {"AllCandidateSampler", "FixedUnigramCandidateSampler", "LogUniformCandidateSampler", "ParameterizedTruncatedNormal", "RandomIndexShuffle", "RandomPoissonV2", "StatelessRandomPoisson", "UniformCandidateSampler",
          "RandomShuffle", "StatelessRandomNormal", "StatelessRandomNormalV2", "StatelessRandomUniform",

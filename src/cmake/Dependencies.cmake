@@ -1,4 +1,4 @@
-# Everything from Debian's packages; see README.md for their names.
+# Everything from Debian's packages; see .ci/install_packages.sh for their names.
 find_package(Threads REQUIRED)
 find_package(absl REQUIRED)
 find_package(Protobuf REQUIRED)
@@ -11,6 +11,7 @@ find_package(ZLIB REQUIRED)
 find_package(JPEG REQUIRED)
 find_package(PNG REQUIRED)
 find_package(GIF REQUIRED)
+find_package(ICU REQUIRED COMPONENTS uc)
 find_package(leveldb REQUIRED)
 
 # Debian's dnnl package file needs OpenCL headers that it does not depend on, so oneDNN is found by hand.
@@ -32,8 +33,9 @@ add_library(millrace_farmhash INTERFACE)
 target_include_directories(millrace_farmhash SYSTEM INTERFACE ${FARMHASH_INCLUDE_DIR})
 target_link_libraries(millrace_farmhash INTERFACE ${FARMHASH_LIBRARY})
 
-# Headers only: the graph library's flows.
+# Headers only: the graph library's flows, and random's Sobol points.
 find_path(BOOST_INCLUDE_DIR boost/graph/boykov_kolmogorov_max_flow.hpp REQUIRED)
+find_path(BOOST_SOBOL_INCLUDE_DIR boost/random/sobol.hpp REQUIRED)
 add_library(millrace_boost INTERFACE)
 target_include_directories(millrace_boost SYSTEM INTERFACE ${BOOST_INCLUDE_DIR})
 
@@ -42,6 +44,13 @@ find_library(RE2_LIBRARY re2 REQUIRED)
 add_library(millrace_re2 INTERFACE)
 target_include_directories(millrace_re2 SYSTEM INTERFACE ${RE2_INCLUDE_DIR})
 target_link_libraries(millrace_re2 INTERFACE ${RE2_LIBRARY})
+
+find_path(WEBP_INCLUDE_DIR webp/demux.h REQUIRED)
+find_library(WEBP_LIBRARY webp REQUIRED)
+find_library(WEBPDEMUX_LIBRARY webpdemux REQUIRED)
+add_library(millrace_webp INTERFACE)
+target_include_directories(millrace_webp SYSTEM INTERFACE ${WEBP_INCLUDE_DIR})
+target_link_libraries(millrace_webp INTERFACE ${WEBPDEMUX_LIBRARY} ${WEBP_LIBRARY})
 
 # Debian's libzip package file asks for command line tools that it does not depend on.
 find_path(ZIP_INCLUDE_DIR zip.h REQUIRED)

@@ -1,5 +1,5 @@
 // Files of images as pixels. What they read, and how, is what TensorFlow's DecodeImage and its relatives do, with the libraries that it
-// uses (libjpeg-turbo, libpng, giflib), so that pixels have its bits.
+// uses (libjpeg-turbo, libpng, giflib, libwebp), so that pixels have its bits.
 #ifndef MILLRACE_SRC_CODECS_IMAGE_H_
 #define MILLRACE_SRC_CODECS_IMAGE_H_
 
@@ -30,6 +30,9 @@ absl::StatusOr<Image> DecodePng(std::string_view file, int channels, bool sixtee
 absl::StatusOr<Image> DecodeGif(std::string_view file, bool first_frame_only);
 // channels: 3 or 4; 0: those of the file. Without compression or a palette.
 absl::StatusOr<Image> DecodeBmp(std::string_view file, int channels);
+
+// Three channels, or four where pixels can be seen through, as in all animations, whose frames are whole pictures. channels: that many; 0: whichever.
+absl::StatusOr<Image> DecodeWebp(std::string_view file, int channels, bool first_frame_only);
 
 // An image of one frame to be written, as Image holds it.
 struct PixelView {

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "graph/asset_file.h"
 #include "graph/unread_file.h"
 #include "millrace/attr.h"
 #include "xxhash.h"
@@ -28,10 +29,11 @@ class Pieces {
   void Number(int64_t value) { Bytes(&value, sizeof(value)); }
 
   void Attributes(const AttrMap& attrs) {
-    const int64_t notes = attrs.Has(kWhyUnread) ? 1 : 0;
-    Number(static_cast<int64_t>(attrs.size()) - notes);
+    const bool is_asset = attrs.Has(kAssetFile);
+    const auto counts = [&](const AttrMap::Entry& attr) { return attr.first != kWhyUnread && !(is_asset && attr.first == "value"); };
+    Number(std::count_if(attrs.begin(), attrs.end(), counts));
     for (const AttrMap::Entry& attr : attrs) {
-      if (attr.first != kWhyUnread) Attribute(attr);
+      if (counts(attr)) Attribute(attr);
     }
   }
   void Attribute(const AttrMap::Entry& attr) {

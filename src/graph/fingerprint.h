@@ -12,9 +12,9 @@
 
 namespace millrace {
 
-// Over names, ops, devices asked for, inputs and attributes of the nodes in their order, the values of constants included, and
-// over the functions of the library. Never 0. Equal graphs have equal ones on every machine of one byte order; what passes
-// establish (shapes, partitions) does not count.
+// Over names, ops, devices asked for, inputs and attributes of the nodes in their order, the values of constants included (but
+// for paths of assets: graph/asset_file.h), and over the functions of the library. Never 0. Equal graphs have equal ones on every
+// machine of one byte order; what passes establish (shapes, partitions) does not count.
 uint64_t Fingerprint(const Graph& graph);
 
 // Over op, types, known values of inputs, and attributes but those named `left_out`. The name does not count.

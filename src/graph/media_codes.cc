@@ -59,21 +59,24 @@ absl::StatusOr<JpegReading> Reading(std::string_view op, const AttrMap& attrs, a
   return reading;
 }
 
-// JPEG, PNG and GIF are read by any of their ops, BMP by two ops that read nothing else, or all.
+// WebP is read by any op, JPEG and PNG by any but DecodeBmp and DecodeAndCropJpeg (of PNG), GIF by those but DecodeWebP, and BMP by DecodeBmp and
+// DecodeImage.
 absl::Status CheckFormat(std::string_view op, ImageFormat format) {
   const std::string name = NameOf(format), by(op);
   if (format == ImageFormat::kUnknown) {
     return absl::InvalidArgumentError("Unknown image file format. One of JPEG, JPEG XL, PNG, GIF, BMP, WebP required.");
   }
-  if (format == ImageFormat::kWebp || format == ImageFormat::kJpegXl) {
-    return absl::UnimplementedError(absl::StrCat("the image is ", name, ", of which no pixels are read; expected JPEG, PNG, GIF or BMP"));
+  if (format == ImageFormat::kJpegXl) {
+    return absl::UnimplementedError("the image is JPEG XL, of which no pixels are read; expected JPEG, PNG, GIF, BMP or WebP");
   }
+  if (format == ImageFormat::kWebp) return absl::OkStatus();
   if (op == "DecodeAndCropJpeg" && format != ImageFormat::kJpeg) {
     return absl::InvalidArgumentError(absl::StrCat("DecodeAndCropJpeg operation can run on JPEG only, but detected ", name, "."));
   }
   if (op == "DecodeBmp" && format != ImageFormat::kBmp) {
     return absl::InvalidArgumentError(absl::StrCat("Trying to decode ", name, " format using DecodeBmp op. Use `decode_image` instead."));
   }
+  if (op == "DecodeWebP" && format == ImageFormat::kGif) return absl::InvalidArgumentError("Bad op type DecodeWebP, the image is GIF");
   if (format == ImageFormat::kBmp && op != "DecodeBmp" && op != "DecodeImage") {
     return absl::InvalidArgumentError(
         absl::StrCat("Trying to decode BMP format using a wrong op. Use `decode_bmp` or `decode_image` instead. Op used: ", by));
@@ -97,6 +100,9 @@ absl::StatusOr<Image> ReadImage(std::string_view op, const AttrMap& attrs, absl:
     case ImageFormat::kGif:
       if (channels != 0 && channels != 3) return absl::InvalidArgumentError(absl::StrCat("channels must be 0 or 3 for GIF, got ", channels));
       return DecodeGif(file, /*first_frame_only=*/!attrs.GetOr<bool>("expand_animations", true));
+    case ImageFormat::kWebp:
+      if (type != DataType::kUint8) return absl::InvalidArgumentError("WebP only supports uint8 for dtype");
+      return DecodeWebp(file, channels, /*first_frame_only=*/!attrs.GetOr<bool>("expand_animations", true));
     default:
       if (channels == 4) return absl::InvalidArgumentError("JPEG does not support 4 channels");
       return DecodeJpeg(file, reading);
@@ -105,8 +111,10 @@ absl::StatusOr<Image> ReadImage(std::string_view op, const AttrMap& attrs, absl:
 
 // Whether the result has a dimension of frames.
 absl::StatusOr<bool> HasFrames(std::string_view op, const AttrMap& attrs, std::string_view file, const Image& image) {
+  const ImageFormat format = FormatOf(file);
+  if (format == ImageFormat::kWebp) return attrs.GetOr<bool>("expand_animations", true);
   if (op == "DecodeGif") return true;
-  if (FormatOf(file) != ImageFormat::kGif) return false;
+  if (format != ImageFormat::kGif) return false;
   if (op == "DecodeImage") return attrs.GetOr<bool>("expand_animations", true);
   if (image.frames == 1) return false;
   return absl::InvalidArgumentError(
@@ -258,8 +266,8 @@ Outputs WriteWav(const Tensor& audio, const Tensor& rate) {
 }  // namespace
 
 absl::Span<const char* const> MediaCodeOps() {
-  static const char* const ops[] = {"DecodeAndCropJpeg", "DecodeBmp",  "DecodeGif",                 "DecodeImage", "DecodeJpeg", "DecodePng",
-                                    "DecodeWav",         "EncodeJpeg", "EncodeJpegVariableQuality", "EncodePng",   "EncodeWav",  "ExtractJpegShape"};
+  static const char* const ops[] = {"DecodeAndCropJpeg", "DecodeBmp", "DecodeGif",  "DecodeImage",               "DecodeJpeg", "DecodePng", "DecodeWav",
+                                    "DecodeWebP",        "EncodeJpeg", "EncodeJpegVariableQuality", "EncodePng", "EncodeWav",  "ExtractJpegShape"};
   return ops;
 }
 

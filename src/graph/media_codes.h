@@ -12,10 +12,10 @@
 
 namespace millrace {
 
-// Decode{Jpeg,Png,Gif,Bmp,Image,AndCropJpeg}, ExtractJpegShape, Encode{Jpeg,JpegVariableQuality,Png}, DecodeWav, EncodeWav.
+// Decode{Jpeg,Png,Gif,Bmp,WebP,Image,AndCropJpeg}, ExtractJpegShape, Encode{Jpeg,JpegVariableQuality,Png}, DecodeWav, EncodeWav.
 bool CodesMedia(std::string_view op);
 absl::Span<const char* const> MediaCodeOps();
-// The op's outputs. InvalidArgument in TensorFlow's words, Unimplemented for WebP and JPEG XL.
+// The op's outputs. InvalidArgument in TensorFlow's words, Unimplemented for JPEG XL.
 absl::StatusOr<std::vector<Tensor>> MediaCodes(std::string_view op, const AttrMap& attrs, absl::Span<const Tensor> inputs);
 
 }  // namespace millrace

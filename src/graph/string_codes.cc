@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "graph/example_records.h"
 #include "graph/feature_crosses.h"
 #include "graph/feature_lists.h"
+#include "graph/matching_files.h"
 #include "graph/media_codes.h"
 #include "graph/sequence_records.h"
 #include "graph/tensor_message.h"
@@ -181,6 +183,22 @@ Outputs UnicodeEncode(const AttrMap& attrs, const Tensor& codes, const Tensor& s
   return std::vector<Tensor>{std::move(texts)};
 }
 
+// In the order of their paths, whichever pattern they are of.
+Outputs FilesOf(const Tensor& patterns) {
+  if (patterns.shape().rank() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat("Input patterns tensor must be scalar or vector, but had shape: ", patterns.shape().ToString()));
+  }
+  std::vector<std::string> paths;
+  for (const std::string& pattern : patterns.strings()) {
+    std::vector<std::string> found = MatchingFiles(pattern);
+    std::move(found.begin(), found.end(), std::back_inserter(paths));
+  }
+  std::sort(paths.begin(), paths.end());
+  Tensor result(DataType::kString, Shape({static_cast<int64_t>(paths.size())}));
+  result.mutable_strings() = std::move(paths);
+  return std::vector<Tensor>{std::move(result)};
+}
+
 Outputs ParseTensor(const AttrMap& attrs, const Tensor& serialized) {
   if (serialized.shape().rank() != 0) {
     return absl::InvalidArgumentError(absl::StrCat("Expected `serialized` to be a scalar, got shape: ", serialized.shape().ToString()));
@@ -230,11 +248,11 @@ absl::Span<const char* const> StringCodeOps() {
   static const std::vector<const char*> ops = [] {
     std::vector<const char*> all = {"DecodeBase64",         "DecodeCSV",              "DecodeCompressed",
                                     "DecodePaddedRaw",      "DecodeRaw",              "EncodeBase64",
-                                    "ParseExample",         "ParseExampleV2",         "ParseSequenceExample",
-                                    "ParseSingleExample",   "ParseSequenceExampleV2", "ParseSingleSequenceExample",
-                                    "ParseTensor",          "SparseCrossV2",          "UnicodeDecode",
-                                    "UnicodeTranscode",     "UnicodeEncode",          "UnicodeDecodeWithOffsets",
-                                    "UnsortedSegmentJoin"};
+                                    "MatchingFiles",        "ParseExample",           "ParseExampleV2",
+                                    "ParseSequenceExample", "ParseSequenceExampleV2", "ParseSingleExample",
+                                    "ParseTensor",          "ParseSingleSequenceExample", "SparseCrossV2",
+                                    "UnicodeDecode",        "UnicodeDecodeWithOffsets", "UnicodeEncode",
+                                    "UnicodeTranscode",     "UnsortedSegmentJoin"};
     all.insert(all.end(), MediaCodeOps().begin(), MediaCodeOps().end());
     return all;
   }();
@@ -263,6 +281,7 @@ Outputs StringCodes(std::string_view op, const AttrMap& attrs, absl::Span<const 
   if (op == "UnicodeTranscode") return Transcode(attrs, inputs[0]);
   if (op == "UnicodeEncode") return UnicodeEncode(attrs, inputs[0], inputs[1]);
   if (op == "DecodeCompressed") return DecodeCompressed(attrs, inputs[0]);
+  if (op == "MatchingFiles") return FilesOf(inputs[0]);
   if (op == "ParseTensor") return ParseTensor(attrs, inputs[0]);
   if (op == "UnsortedSegmentJoin") return SegmentJoin(attrs, inputs[0], inputs[1], inputs[2]);
   return UnicodeDecode(attrs, inputs[0], op == "UnicodeDecodeWithOffsets");

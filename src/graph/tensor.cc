@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/float16.h"
+#include "graph/float8.h"
 #include "millrace/quantized_types.h"
 
 namespace millrace {
@@ -36,6 +37,8 @@ Result ElementAt(const Tensor& tensor, int64_t i) {
     case DataType::kBool: return static_cast<Result>(At<bool>(tensor, i));
     case DataType::kHalf: return static_cast<Result>(HalfToFloat(At<uint16_t>(tensor, i)));
     case DataType::kBfloat16: return static_cast<Result>(Bfloat16ToFloat(At<uint16_t>(tensor, i)));
+    case DataType::kFloat8E5M2: return static_cast<Result>(Float8ToFloat<E5M2>(At<uint8_t>(tensor, i)));
+    case DataType::kFloat8E4M3fn: return static_cast<Result>(Float8ToFloat<E4M3fn>(At<uint8_t>(tensor, i)));
     default: return Result();
   }
 }

@@ -30,7 +30,8 @@ enum : uint64_t {
   kComplex128sField = 12,
   kHalfsField = 13,
   kUint32sField = 16,
-  kUint64sField = 17
+  kUint64sField = 17,
+  kFloat8sField = 18
 };
 constexpr int kMostRank = 254;                            // TensorFlow's
 constexpr int64_t kMostRepeatedBytes = int64_t{1} << 31;  // or strings, that a message's last value may stand for
@@ -65,6 +66,8 @@ uint64_t FieldOf(DataType type) {
     case DataType::kUint64: return kUint64sField;
     case DataType::kHalf:
     case DataType::kBfloat16: return kHalfsField;
+    case DataType::kFloat8E5M2:
+    case DataType::kFloat8E4M3fn: return kFloat8sField;
     default: return kIntsField;
   }
 }
@@ -74,7 +77,7 @@ struct TensorFields {
   uint64_t type = 0;
   std::vector<int64_t> dims;
   std::string content;
-  std::vector<uint64_t> numbers[kUint64sField + 1];  // by field
+  std::vector<uint64_t> numbers[kFloat8sField + 1];  // by field
   std::vector<std::string> strings;
 };
 
@@ -126,6 +129,8 @@ bool ReadNumbers(const MessageFields& fields, TensorFields* message) {
   return true;
 }
 
+const uint8_t* BytesOf(std::string_view text) { return reinterpret_cast<const uint8_t*>(text.data()); }
+
 bool ReadMessage(std::string_view bytes, TensorFields* message) {
   MessageFields fields(bytes);
   while (fields.Next()) {
@@ -135,6 +140,7 @@ bool ReadMessage(std::string_view bytes, TensorFields* message) {
     if (fields.is_message(kShapeField) && !ReadShape(fields.bytes(), message)) return false;
     if (fields.is_message(kContentField)) message->content = fields.bytes();
     if (fields.is_message(kStringsField)) message->strings.emplace_back(fields.bytes());
+    if (fields.is_message(kFloat8sField)) message->numbers[field].assign(BytesOf(fields.bytes()), BytesOf(fields.bytes()) + fields.bytes().size());
     const bool has_numbers = (field >= kFloatsField && field <= kHalfsField && field != kStringsField) || field == kUint32sField || field == kUint64sField;
     if (has_numbers && !ReadNumbers(fields, message)) return false;
   }

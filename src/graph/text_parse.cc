@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "graph/float16.h"
+#include "graph/float8.h"
 #include "graph/function.h"
 #include "graph/one_line.h"
 #include "graph/text.h"
@@ -211,6 +212,12 @@ absl::Status ParseElement(Cursor& cursor, Tensor& tensor, int64_t i) {
       const bool half = tensor.dtype() == DataType::kHalf;
       tensor.mutable_as<uint16_t>()[i] =
           half ? FloatToHalf(static_cast<float>(value)) : FloatToBfloat16(static_cast<float>(value));
+      return absl::OkStatus();
+    }
+    case DataType::kFloat8E5M2:
+    case DataType::kFloat8E4M3fn: {
+      MR_ASSIGN_OR_RETURN(const double value, ParseFloat(cursor));
+      static_cast<uint8_t*>(tensor.mutable_data())[i] = tensor.dtype() == DataType::kFloat8E5M2 ? ToFloat8<E5M2>(value) : ToFloat8<E4M3fn>(value);
       return absl::OkStatus();
     }
     case DataType::kComplex64: return ParseComplex<float>(cursor, tensor, i);

@@ -45,6 +45,8 @@ std::string ElementText(const Tensor& tensor, int64_t i) {
     case DataType::kBool: return tensor.IntAt(i) != 0 ? "true" : "false";
     case DataType::kFloat: return FloatText(tensor.as<float>()[i]);
     case DataType::kHalf:
+    case DataType::kFloat8E5M2:
+    case DataType::kFloat8E4M3fn:
     case DataType::kBfloat16: return FloatText(static_cast<float>(tensor.DoubleAt(i)));
     case DataType::kDouble: return FloatText(tensor.as<double>()[i]);
     case DataType::kUint64: return absl::StrCat(tensor.as<uint64_t>()[i]);

@@ -40,6 +40,8 @@ constexpr TypeRow kTypes[] = {
     {kQint32, "qint32", "qint32", 4},
     {kQint16, "qint16", "qint16", 2},
     {kQuint16, "quint16", "quint16", 2},
+    {DataType::kFloat8E5M2, "float8_e5m2", "float8_e5m2", 1},
+    {DataType::kFloat8E4M3fn, "float8_e4m3fn", "float8_e4m3fn", 1},
 };
 
 const TypeRow* FindType(DataType dtype) {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "graph/float8.h"
 
 namespace millrace {
 namespace {
@@ -27,7 +28,7 @@ std::string ElementText(const Tensor& tensor, int64_t i) {
     default: break;
   }
   if (IsInteger(tensor.dtype())) return absl::StrCat(tensor.IntAt(i));
-  if (!IsFloating(tensor.dtype())) return "?";
+  if (!IsFloating(tensor.dtype()) && !IsFloat8(tensor.dtype())) return "?";
   return NumberOf(tensor.DoubleAt(i), tensor.dtype() == DataType::kDouble);
 }
 

@@ -65,9 +65,14 @@ absl::StatusOr<Elements> ParseElements(const std::string& descr) {
     elements.big_endian = begin == 1 && descr[0] == '>';
     elements.dtype = DataTypeOf(elements.kind, elements.item_bytes);
   }
+  if (descr.size() > begin && descr[begin] == 'O') {
+    return Bad(absl::StrCat("elements of type '", absl::CHexEscape(descr), "', Python objects, which are pickled and not read; expected strings of type "
+                            "'S', which lose NULs at their ends, or, of feeds but of ONNX models, their bytes (uint8) beside NAME/row_splits"));
+  }
   if (elements.dtype == DataType::kInvalid) {
     return Bad(absl::StrCat("elements of type '", absl::CHexEscape(descr),
-                            "', expected bool, an integer, a float, complex or a string type of NumPy"));
+                            "', expected bool, an integer, a float, complex or a string type of NumPy",
+                            elements.kind == 'V' && elements.item_bytes == 1 ? ": a void of 1 byte does not tell which type of float8 it is" : ""));
   }
   return elements;
 }
@@ -269,6 +274,8 @@ std::string DescrOf(const Tensor& tensor) {
     case DataType::kComplex64: return "<c8";
     case DataType::kComplex128: return "<c16";
     case DataType::kBfloat16: return "|V2";
+    case DataType::kFloat8E5M2:
+    case DataType::kFloat8E4M3fn: return "|V1";
     case DataType::kString: {
       size_t longest = 1;
       for (const std::string& s : tensor.strings()) longest = std::max(longest, s.size());

@@ -67,6 +67,14 @@ absl::Status FillStrings(const proto::TensorProto& proto, Tensor& tensor) {
   return absl::OkStatus();
 }
 
+// Elements of one byte, the last one again where there are fewer.
+absl::Status FillBytes(const std::string& bytes, Tensor& tensor) {
+  const auto given = static_cast<int64_t>(bytes.size()), count = tensor.num_elements();
+  if (given > count) return WrongValueCount(tensor.type(), given);
+  for (int64_t i = 0; i < count && given > 0; ++i) static_cast<char*>(tensor.mutable_data())[i] = bytes[std::min(i, given - 1)];
+  return absl::OkStatus();
+}
+
 absl::Status FillFromValues(const proto::TensorProto& proto, Tensor& tensor) {
   switch (HeldIn(tensor.dtype())) {
     case DataType::kFloat: return FillFrom<float>(proto.float_val(), 1, tensor);
@@ -85,6 +93,8 @@ absl::Status FillFromValues(const proto::TensorProto& proto, Tensor& tensor) {
     case DataType::kComplex64: return FillFrom<float>(proto.scomplex_val(), 2, tensor);
     case DataType::kComplex128: return FillFrom<double>(proto.dcomplex_val(), 2, tensor);
     case DataType::kString: return FillStrings(proto, tensor);
+    case DataType::kFloat8E5M2:
+    case DataType::kFloat8E4M3fn: return FillBytes(proto.float8_val(), tensor);
     default: return absl::OkStatus();
   }
 }
@@ -92,7 +102,8 @@ absl::Status FillFromValues(const proto::TensorProto& proto, Tensor& tensor) {
 int64_t NumValues(const proto::TensorProto& proto) {
   return int64_t{proto.float_val_size()} + proto.double_val_size() + proto.int_val_size() + proto.string_val_size() +
          proto.scomplex_val_size() / 2 + proto.int64_val_size() + proto.bool_val_size() +
-         proto.dcomplex_val_size() / 2 + proto.half_val_size() + proto.uint32_val_size() + proto.uint64_val_size();
+         proto.dcomplex_val_size() / 2 + proto.half_val_size() + proto.uint32_val_size() + proto.uint64_val_size() +
+         static_cast<int64_t>(proto.float8_val().size());
 }
 
 // Writes one value that stands for every element; false when it has no short form: as text, a NaN would lose its bits.
@@ -106,6 +117,8 @@ bool OneValueToProto(const Tensor& tensor, proto::TensorProto* proto) {
     case DataType::kBool: proto->add_bool_val(tensor.as<bool>()[0]); return true;
     case DataType::kHalf:
     case DataType::kBfloat16: proto->add_half_val(tensor.as<uint16_t>()[0]); return true;
+    case DataType::kFloat8E5M2:
+    case DataType::kFloat8E4M3fn: proto->set_float8_val(tensor.data(), 1); return true;
     case DataType::kInt32:
     case DataType::kInt16:
     case DataType::kInt8:

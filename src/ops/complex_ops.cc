@@ -1,4 +1,5 @@
 // Complex numbers: parts, angles, Fourier transforms.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -43,8 +44,29 @@ absl::Status ConjugateShape(InferenceContext& context) {
   return SameAsFirstInput(context);
 }
 
+// FFTND and its kin: of as many dimensions as they are given axes.
+bool TakesAxes(std::string_view op) { return op.substr(op.size() - 2) == "ND"; }
+
+// Of the other ones.
 int Dimensions(std::string_view op) {
   return op.back() != 'D' ? 1 : op[op.size() - 2] - '0';
+}
+
+// The axes, input 2, must be the last ones in their order: TensorFlow takes no others.
+absl::StatusOr<int> DimensionsOf(const InferenceContext& context) {
+  if (!TakesAxes(context.op())) return Dimensions(context.op());
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, KnownInts(context, 2));
+  if (axes.empty()) return context.Error("axes are empty");
+  const int count = static_cast<int>(axes.size());
+  const Shape& shape = context.shape(0);
+  if (shape.unknown_rank() || shape.rank() < count) return count;
+  for (int i = 0; i < count; ++i) {
+    const int64_t axis = axes[i] < 0 ? axes[i] + shape.rank() : axes[i], expected = shape.rank() - count + i;
+    if (axis == expected) continue;
+    if (i + 1 == count) return context.Error(absl::StrCat("The last axis to perform transform on must be -1, is ", axes[i]));
+    return context.Error(absl::StrCat("axes must be successive and ascending. Axis ", i, " is ", axes[i], ", expected ", expected));
+  }
+  return count;
 }
 
 absl::Status ExpectRankFor(const InferenceContext& context, int dims) {
@@ -65,15 +87,34 @@ absl::Status ExpectLength(const InferenceContext& context, int dim, int64_t leas
   return context.Error(absl::StrCat("Input dimension ", dim, " must have length of at least ", least, " but got: ", found));
 }
 
-absl::Status RealFftShape(InferenceContext& context) {
-  MR_RETURN_IF_ERROR(context.ExpectInputs(2));
-  const bool inverse = context.op()[0] == 'I';
-  const int dims = Dimensions(context.op());
-  MR_RETURN_IF_ERROR(ExpectRankFor(context, dims));
-  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> lengths, KnownInts(context, 1));
+absl::StatusOr<std::vector<int64_t>> LengthsOf(const InferenceContext& context, int dims) {
+  MR_ASSIGN_OR_RETURN(std::vector<int64_t> lengths, KnownInts(context, 1));
   if (static_cast<int>(lengths.size()) != dims) {
     return context.Error(absl::StrCat("fft_length must have shape [", dims, "], has ", lengths.size(), " elements"));
   }
+  if (std::any_of(lengths.begin(), lengths.end(), [](int64_t length) { return length < 0; })) return context.Error("fft_length must be >= 0");
+  return lengths;
+}
+
+// (input, fft_length, axes). What is shorter than fft_length goes on with zeros.
+absl::Status FftOfAxesShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(3));
+  MR_RETURN_IF_ERROR(ExpectComplex(context, context.dtype(0)));
+  MR_ASSIGN_OR_RETURN(const int dims, DimensionsOf(context));
+  MR_RETURN_IF_ERROR(ExpectRankFor(context, dims));
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> lengths, LengthsOf(context, dims));
+  Shape shape = context.shape(0);
+  for (int i = 0; i < dims && !shape.unknown_rank(); ++i) shape.set_dim(shape.rank() - dims + i, lengths[i]);
+  context.AddOutput(context.dtype(0), std::move(shape));
+  return absl::OkStatus();
+}
+
+absl::Status RealFftShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(TakesAxes(context.op()) ? 3 : 2));
+  const bool inverse = context.op()[0] == 'I';
+  MR_ASSIGN_OR_RETURN(const int dims, DimensionsOf(context));
+  MR_RETURN_IF_ERROR(ExpectRankFor(context, dims));
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> lengths, LengthsOf(context, dims));
   const DataType type = inverse ? context.attrs().GetOr("Treal", DataType::kFloat)
                                 : context.attrs().GetOr("Tcomplex", DataType::kComplex64);
   const DataType whole = inverse ? context.dtype(0) : type, real = inverse ? type : context.dtype(0);
@@ -86,7 +127,6 @@ absl::Status RealFftShape(InferenceContext& context) {
   for (int i = 0; i < dims && !shape.unknown_rank(); ++i) {
     const int dim = shape.rank() - dims + i;
     const bool halved = i == dims - 1;
-    if (lengths[i] < 0) return context.Error("fft_length must be >= 0");
     MR_RETURN_IF_ERROR(ExpectLength(context, dim, inverse && halved ? lengths[i] / 2 + 1 : lengths[i]));
     shape.set_dim(dim, lengths[i] == 0 ? 0 : !inverse && halved ? lengths[i] / 2 + 1 : lengths[i]);
   }
@@ -113,7 +153,8 @@ Cost FourierCost(const OpInstance& node) {
   Cost cost = MoveCost(node);
   const bool backward = node.op[0] == 'I', real = node.op[backward ? 1 : 0] == 'R';
   Shape shape = node.outputs[0].shape;
-  const int last = shape.rank() - 1, dims = Dimensions(node.op);
+  const int last = shape.rank() - 1;
+  const int dims = TakesAxes(node.op) ? static_cast<int>(node.inputs[2].shape.num_elements()) : Dimensions(node.op);
   int64_t row = shape.dim(last);
   if (real && backward) shape.set_dim(last, row / 2 + 1);
   if (real && !backward) row = node.input_values.size() > 1 && !node.input_values[1].empty() ? node.input_values[1].IntAt(dims - 1) : 2 * (row - 1);
@@ -140,7 +181,8 @@ void RegisterComplexOps(OpRegistry& registry) {
   for (const char* name : {"FFT", "FFT2D", "FFT3D", "IFFT", "IFFT2D", "IFFT3D"}) {
     AddOp(registry, {.name = name, .shape = FftShape, .cost = FourierCost, .in_place = {{0, 0}}});
   }
-  for (const char* name : {"RFFT", "RFFT2D", "RFFT3D", "IRFFT", "IRFFT2D", "IRFFT3D"}) {
+  for (const char* name : {"FFTND", "IFFTND"}) AddOp(registry, {.name = name, .shape = FftOfAxesShape, .cost = FourierCost});
+  for (const char* name : {"RFFT", "RFFT2D", "RFFT3D", "RFFTND", "IRFFT", "IRFFT2D", "IRFFT3D", "IRFFTND"}) {
     AddOp(registry, {.name = name, .shape = RealFftShape, .cost = FourierCost});
   }
 }

@@ -117,6 +117,35 @@ absl::Status CropGradBoxesShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// (images, boxes[, colours])
+absl::Status DrawShape(InferenceContext& context) {
+  const bool coloured = context.op() == "DrawBoundingBoxesV2";
+  MR_RETURN_IF_ERROR(context.ExpectInputs(coloured ? 3 : 2));
+  for (int i = 1; i < context.num_inputs(); ++i) {
+    if (context.dtype(i) != DataType::kFloat) return context.Error(absl::StrCat("input ", i, " is ", context.input(i).ToString(), ", expected float"));
+  }
+  const Shape &images = context.shape(0), &boxes = context.shape(1);
+  const auto known = [](const Shape& shape, int dim) { return shape.unknown_rank() ? -1 : shape.dim(dim); };
+  if (!images.unknown_rank() && images.rank() != 4) return context.Error(absl::StrCat("The rank of the images should be 4, got ", images.ToString()));
+  if (!boxes.unknown_rank() && boxes.rank() != 3) return context.Error(absl::StrCat("The rank of the boxes tensor should be 3, got ", boxes.ToString()));
+  const int64_t count = known(images, 0), depth = known(images, 3);
+  if (count >= 0 && known(boxes, 0) >= 0 && known(boxes, 0) != count) {
+    return context.Error(absl::StrCat("The batch sizes should be the same: ", images.ToString(), " and ", boxes.ToString()));
+  }
+  if (depth >= 0 && depth != 1 && depth != 3 && depth != 4) {
+    return context.Error(absl::StrCat("Channel depth should be either 1 (GRY), 3 (RGB), or 4 (RGBA), got ", depth));
+  }
+  if (known(boxes, 2) >= 0 && known(boxes, 2) != 4) {
+    return context.Error(absl::StrCat("The size of the third dimension of the box must be 4. Received: ", known(boxes, 2)));
+  }
+  const Shape& colours = context.shape(coloured ? 2 : 1);
+  if (coloured && !colours.unknown_rank() && colours.rank() != 2) return context.Error(absl::StrCat("colors must be a 2-D matrix", colours.ToString()));
+  if (coloured && known(colours, 1) >= 0 && depth > known(colours, 1)) {
+    return context.Error(absl::StrCat("colors must have equal or more channels than the image provided: ", colours.ToString()));
+  }
+  return SameAsFirstInput(context);
+}
+
 template <int kFlops>
 Cost PixelCost(const OpInstance& node) {
   Cost cost;
@@ -136,6 +165,9 @@ void RegisterPictureOps(OpRegistry& registry) {
   AddOp(registry, {.name = "AdjustContrastv2", .shape = ContrastShape, .cost = PixelCost<3>, .in_place = {{0, 0}}});
   for (const char* name : {"ImageProjectiveTransformV2", "ImageProjectiveTransformV3"}) {
     AddOp(registry, {.name = name, .shape = ProjectShape, .cost = PixelCost<12>});
+  }
+  for (const char* name : {"DrawBoundingBoxes", "DrawBoundingBoxesV2"}) {
+    AddOp(registry, {.name = name, .shape = DrawShape, .cost = MoveCost, .in_place = {{0, 0}}});
   }
   AddOp(registry, {.name = "CropAndResize", .shape = CropShape, .cost = PixelCost<8>});
   AddOp(registry, {.name = "CropAndResizeGradImage", .shape = CropGradImageShape, .cost = PixelCost<8>});

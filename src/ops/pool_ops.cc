@@ -98,6 +98,17 @@ absl::Status ArgmaxGradShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// MaxPoolGradGradWithArgmax(input, grad, argmax).
+absl::Status ArgmaxGradGradShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(3));
+  MR_RETURN_IF_ERROR(ExpectEqualTypes(context, {0, 1}));
+  MR_ASSIGN_OR_RETURN(PoolGeometry geometry, Geometry(context, context.shape(0), 4));
+  MR_RETURN_IF_ERROR(ExpectShape(context, 1, context.shape(0)));
+  MR_RETURN_IF_ERROR(ExpectShape(context, 2, geometry.output));
+  context.AddOutput(context.dtype(1), std::move(geometry.output));
+  return absl::OkStatus();
+}
+
 template <int kRank>
 Cost PoolCost(const OpInstance& node) {
   Cost cost;
@@ -134,6 +145,7 @@ void RegisterPoolOps(OpRegistry& registry) {
   AddOp(registry, {.name = "MaxPool3DGradGrad", .shape = MaxPoolGradGradShape<5>, .cost = PoolCost<5>});
   AddOp(registry, {.name = "MaxPoolWithArgmax", .shape = ArgmaxShape, .cost = PoolCost<4>});
   AddOp(registry, {.name = "MaxPoolGradWithArgmax", .shape = ArgmaxGradShape, .cost = PoolCost<4>});
+  AddOp(registry, {.name = "MaxPoolGradGradWithArgmax", .shape = ArgmaxGradGradShape, .cost = MoveCost});
   AddOp(registry, {.name = "AvgPoolGrad", .shape = AvgPoolGradShape<4>, .cost = PoolCost<4>});
   AddOp(registry, {.name = "AvgPool3DGrad", .shape = AvgPoolGradShape<5>, .cost = PoolCost<5>});
 }

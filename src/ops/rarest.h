@@ -6,6 +6,7 @@
 
 namespace millrace {
 
+void RegisterQuantizedOps(OpRegistry& registry);   // QuantizedConv2D, Requantize
 void RegisterClusteringOps(OpRegistry& registry);  // NearestNeighbors, KmeansPlusPlusInitialization
 
 }  // namespace millrace

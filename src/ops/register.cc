@@ -42,6 +42,7 @@ void RegisterBuiltinOps(OpRegistry& registry) {
   RegisterCudnnRnnOps(registry);
   RegisterRarePictureOps(registry);
   RegisterClusteringOps(registry);
+  RegisterQuantizedOps(registry);
   RegisterSpecialOps(registry);
   RegisterTableOps(registry);
   RegisterAccumulatorOps(registry);

@@ -226,6 +226,13 @@ absl::Status FullMatchShape(InferenceContext& context) {
   return NumbersOfStrings(context, DataType::kBool);
 }
 
+// Of each code point, its script.
+absl::Status ScriptShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(1));
+  if (context.dtype(0) != DataType::kInt32) return context.Error(absl::StrCat("input 0 is ", context.input(0).ToString(), ", expected int32"));
+  return SameAsFirstInput(context);
+}
+
 absl::Status SerializedShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(1));
   return StringScalar(context);
@@ -292,6 +299,7 @@ void RegisterStringOps(OpRegistry& registry) {
   AddOp(registry, {.name = "RegexFullMatch", .shape = FullMatchShape, .cost = MoveCost});
   AddOp(registry, {.name = "StaticRegexFullMatch", .shape = FullMatchShape, .cost = MoveCost});
   for (const char* name : StringCodeOps()) AddOp(registry, {.name = name, .shape = StringCodesShape, .cost = MoveCost});
+  AddOp(registry, {.name = "UnicodeScript", .shape = ScriptShape, .in_place = {{0, 0}}});
   AddOp(registry, {.name = "ReadFile", .shape = FileShape, .cost = NoCost});
   AddOp(registry, {.name = "SerializeTensor", .shape = SerializedShape, .cost = NoCost});
   for (const char* name : {"ShardedFilename", "ShardedFilespec"}) AddOp(registry, {.name = name, .shape = ShardNameShape, .cost = NoCost});

@@ -21,7 +21,7 @@ absl::Status CheckAssigned(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(2));
   if (context.dtype(0) != context.dtype(1) || !MayBeEqual(context.shape(0), context.shape(1))) {
     return context.Error(
-        absl::StrCat("assigns ", context.input(1).ToString(), " to a variable of ", context.input(0).ToString()));
+        absl::StrCat("assigns ", context.input(1).ToString(), " to a variable of ", context.input(0).ToString(), ", and variables keep the shape of their first value"));
   }
   return absl::OkStatus();
 }

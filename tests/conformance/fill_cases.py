@@ -57,6 +57,9 @@ EXPLAINED = {
     ("IRFFT2D", "empty"): "TensorFlow leaves memory as it was; zeros here",
     ("IRFFT3D", "empty"): "TensorFlow leaves memory as it was; zeros here",
 }
+QUANTIZED = [f"Quantized{rest}" for rest in ("Add", "AvgPool", "BiasAdd", "Concat", "Conv2D", "MatMul", "MaxPool", "Mul", "Relu", "Relu6", "Reshape")]
+EXPLAINED.update({(op, "nan"): "a range with NaN has no steps: whatever NaN becomes as an integer decides"
+                  for op in QUANTIZED + ["QuantizeDownAndShrinkRange", "RequantizationRange", "Requantize"]})
 CUDNN = [f"CudnnRNN{rest}" for rest in ("", "V2", "V3", "Backprop", "BackpropV2", "BackpropV3", "ParamsSize", "ParamsToCanonical",
                                         "ParamsToCanonicalV2", "CanonicalToParams", "CanonicalToParamsV2")]
 EXPLAINED.update({(op, cell): "only on GPUs in TensorFlow" for op in CUDNN for cell in ("empty", "scalar", "rank8")})

@@ -1,7 +1,11 @@
+#include <bit>
 #include <cmath>
+#include <utility>
 
+#include <Eigen/Core>
 #include <gmock/gmock.h>
 
+#include "cpu/kernels/plain_floats.h"
 #include "kernel_testing.h"
 
 namespace millrace::cpu {
@@ -193,6 +197,42 @@ TEST(BatchNormEdges, EmptyBatchHasNoStatistics) {
   const std::vector<Tensor> outputs = Evaluate({"FusedBatchNormV3", {}, {x, ones, ones, ones, ones}}).value();
   EXPECT_TRUE(std::isnan(outputs[1].DoubleAt(0)) && std::isnan(outputs[2].DoubleAt(2)));
   EXPECT_EQ(outputs[3].DoubleAt(0), 0);
+}
+
+// Every half, and half a step of the last place beyond each: what is computed is rounded to the nearest, ties to even.
+TEST(BatchNormEdges, HalvesAreReadAndRoundedAsNumbers) {
+  constexpr int64_t kHalves = 1 << 16;
+  Tensor x(DataType::kHalf, Shape({1, 1, kHalves / 4, 4}));
+  for (int64_t i = 0; i < kHalves; ++i) static_cast<uint16_t*>(x.mutable_data())[i] = static_cast<uint16_t>(i);
+  AttrMap attrs;
+  attrs.Set("is_training", false);
+  attrs.Set("epsilon", 0.0f);
+  const auto same = [](float value) { return Tensor::Vector<float>({value, value, value, value}); };
+  for (const float scale : {1.0f, 1.0f + 0x1p-11f, 0.37f, 0x1p-12f}) {
+    const Tensor y = Evaluate({"FusedBatchNormV3", attrs, {x, same(scale), same(0), same(0), same(1)}}).value()[0];
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < kHalves; ++i) {
+      const Eigen::half expected(static_cast<float>(x.DoubleAt(i)) * scale + 0.0f);
+      const Eigen::half got = static_cast<const Eigen::half*>(y.data())[i];
+      wrong += std::isnan(static_cast<float>(expected)) ? !std::isnan(static_cast<float>(got)) : got.x != expected.x;
+    }
+    EXPECT_EQ(wrong, 0) << scale;
+  }
+}
+
+// As the processor's instructions do.
+TEST(PlainHalfTest, KeepsWhatNansCarryAndQuietsThem) {
+  constexpr uint32_t kSign = 0x80000000;
+  for (const uint32_t sign : {0u, kSign}) {
+    const auto half_sign = static_cast<uint16_t>(sign >> 16);
+    for (const auto& [nan, half] : {std::pair(0x7f800001u, 0x7e00), {0x7f802000u, 0x7e01}, {0x7fc00000u, 0x7e00}, {0x7fffffffu, 0x7fff}}) {
+      EXPECT_EQ(std::bit_cast<uint16_t>(PlainHalf(std::bit_cast<float>(nan | sign))), half | half_sign) << nan;
+    }
+    for (const auto& [half, nan] : {std::pair(0x7c01, 0x7fc02000u), {0x7e00, 0x7fc00000u}, {0x7fff, 0x7fffe000u}}) {
+      const auto read = static_cast<float>(std::bit_cast<PlainHalf>(static_cast<uint16_t>(half | half_sign)));
+      EXPECT_EQ(std::bit_cast<uint32_t>(read), nan | sign) << half;
+    }
+  }
 }
 
 TEST(BatchNormEdges, VarianceSurvivesALargeMean) {

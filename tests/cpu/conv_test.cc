@@ -1,6 +1,8 @@
 // Convolutions and their gradients against a direct sum in double.
 #include <array>
 #include <cmath>
+#include <functional>
+#include <map>
 
 #include <Eigen/Core>
 #include <gmock/gmock.h>
@@ -306,25 +308,97 @@ TEST(Conv3DTest, AgreesWithDirectSum) {
   CheckLayer({.in = {4, 5, 6}, .kernel = {3, 2, 1}, .dtype = DataType::kDouble});
 }
 
+using ConvMaker = std::function<absl::StatusOr<std::unique_ptr<Kernel>>(const OpInstance&, const ConvGeometry&, ConvKind)>;
+
+KernelRegistry* RegistryOf(const ConvMaker& make) {
+  auto* kernels = new KernelRegistry;
+  const auto add = [&](const char* op, ConvKind kind, int spatial) {
+    const absl::Status added = kernels->Register(op, [=](const OpInstance& instance) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+      const absl::StatusOr<ConvGeometry> geometry = ReadConvGeometry(instance, kind, spatial, false);
+      return geometry.ok() ? make(instance, *geometry, kind) : geometry.status();
+    });
+    EXPECT_TRUE(added.ok());
+  };
+  add("Conv2D", ConvKind::kForward, 2);
+  add("Conv2DBackpropInput", ConvKind::kInput, 2);
+  add("Conv2DBackpropFilter", ConvKind::kFilter, 2);
+  add("Conv3D", ConvKind::kForward, 3);
+  add("Conv3DBackpropInputV2", ConvKind::kInput, 3);
+  add("Conv3DBackpropFilterV2", ConvKind::kFilter, 3);
+  return kernels;
+}
+
+// Those of 16 bits, of images in slabs of about so many bytes.
+const KernelRegistry& SlabKernels(int64_t slab_bytes) {
+  static std::map<int64_t, const KernelRegistry*> registries;
+  const KernelRegistry*& registry = registries[slab_bytes];
+  if (registry != nullptr) return *registry;
+  registry = RegistryOf([slab_bytes](const OpInstance& instance, const ConvGeometry& geometry, ConvKind kind) {
+    const auto make = [&](const ConvGeometry& slab) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+      if (std::unique_ptr<Kernel> minimal = MakeWinogradConv(slab, kind)) return minimal;
+      return MakeOneDnnConv(slab, kind);
+    };
+    return MakeWidenedConv(instance.outputs[0].dtype, geometry, kind, make, slab_bytes);
+  });
+  return *registry;
+}
+
+// One that takes more than kConvSlabBytes, and the kernel of float on all of it.
+TEST(SlabConvTest, ALargeImageHasTheBitsOfTheWhole) {
+  Layer layer{.in = {600, 460}, .kernel = {3, 3}, .batch = 1, .in_channels = 16, .out_channels = 16};
+  const Tensor x = TestValues(DataType::kHalf, layer.input(), 1), w = TestValues(DataType::kHalf, layer.filter(), 2);
+  ASSERT_GT((x.num_elements() + layer.output().num_elements()) * static_cast<int64_t>(sizeof(float)), kConvSlabBytes);
+  const auto cast = [](const Tensor& tensor, DataType to) { return Evaluate({"Cast", {{"DstT", to}}, {tensor}}).value()[0]; };
+  const AttrMap attrs = layer.attrs();
+  const Tensor whole = Evaluate({"Conv2D", attrs, {cast(x, DataType::kFloat), cast(w, DataType::kFloat)}}).value()[0];
+  EXPECT_TRUE(Evaluate({"Conv2D", attrs, {x, w}}).value()[0].BitEqual(cast(whole, DataType::kHalf)));
+}
+
+TEST(SlabConvTest, KernelsOfOneKindHaveTheBitsOfWholeImages) {
+  const std::vector<Layer> layers{
+      {.in = {21, 13}, .kernel = {3, 3}, .batch = 3, .in_channels = 5, .out_channels = 7},
+      {.in = {26, 9}, .kernel = {3, 3}, .in_channels = 32, .out_channels = 32},  // by minimal filtering
+      {.in = {30, 8}, .kernel = {3, 3}, .in_channels = 32, .out_channels = 16, .padding = "VALID"},
+      {.in = {29, 8}, .kernel = {5, 5}, .strides = {2, 2}},
+      {.in = {28, 8}, .kernel = {2, 2}, .strides = {3, 3}, .padding = "VALID"},
+      {.in = {40, 8}, .kernel = {3, 3}, .dilations = {4, 4}},
+      {.in = {33, 8}, .kernel = {4, 3}, .padding = "EXPLICIT", .pads = {3, 0, 1, 1}},
+      {.in = {5, 9}, .kernel = {7, 7}},
+      {.in = {17, 6, 5}, .kernel = {3, 3, 3}, .in_channels = 4, .out_channels = 3},
+      {.in = {12, 9}, .kernel = {3, 3}, .channels_first = true}};
+  for (Layer layer : layers) {
+    for (const DataType dtype : {DataType::kHalf, DataType::kBfloat16}) {
+      layer.dtype = dtype;
+      SCOPED_TRACE(absl::StrCat(layer.input().ToString(), " ", layer.filter().ToString(), " ", std::string(DataTypeName(dtype))));
+      constexpr int64_t kWhole = int64_t{1} << 40, kSlab = 4096;
+      CheckLayer(layer, SlabKernels(kSlab));
+      const Tensor x = TestValues(dtype, layer.input(), 1), w = TestValues(dtype, layer.filter(), 2), dy = TestValues(dtype, layer.output(), 3);
+      const NodeRun forward{OpName(layer, ""), layer.attrs(), {x, w}};
+      EXPECT_TRUE(EvaluateOnThreads(forward, SlabKernels(kSlab)).BitEqual(EvaluateOnThreads(forward, SlabKernels(kWhole))));
+      const NodeRun input{OpName(layer, "BackpropInput"), layer.attrs(), {Sizes(layer.input()), w, dy}, {true, false, false}};
+      EXPECT_TRUE(EvaluateOnThreads(input, SlabKernels(kSlab)).BitEqual(EvaluateOnThreads(input, SlabKernels(kWhole))));
+    }
+  }
+}
+
+TEST(SlabConvTest, CopiesOfAVolumeTakeASlabOfIt) {
+  ConvGeometry geometry{.spatial = 3, .batch = 1, .in_channels = 32, .out_channels = 32};
+  geometry.in = geometry.out = {128, 128, 128};
+  geometry.kernel = {3, 3, 3};
+  geometry.pad_before = geometry.pad_after = {1, 1, 1};
+  const auto one_dnn = [](ConvKind kind) { return [kind](const ConvGeometry& g) { return MakeOneDnnConv(g, kind); }; };
+  for (ConvKind kind : {ConvKind::kForward, ConvKind::kInput, ConvKind::kFilter}) {
+    const auto kernel = MakeWidenedConv(DataType::kHalf, geometry, kind, one_dnn(kind));
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    EXPECT_LT((*kernel)->scratch_bytes(), 64 << 20) << static_cast<int>(kind);
+  }
+}
+
 // The kernels by matrix products of patches, whatever the choice for the geometry is.
 const KernelRegistry& PatchKernels() {
-  static const KernelRegistry* const registry = [] {
-    auto* kernels = new KernelRegistry;
-    const auto add = [&](const char* op, ConvKind kind, int spatial) {
-      const absl::Status added = kernels->Register(op, [=](const OpInstance& instance) {
-        const absl::StatusOr<ConvGeometry> geometry = ReadConvGeometry(instance, kind, spatial, false);
-        return geometry.ok() ? MakeGemmConv(instance, *geometry, kind, instance.outputs[0].dtype) : geometry.status();
-      });
-      EXPECT_TRUE(added.ok());
-    };
-    add("Conv2D", ConvKind::kForward, 2);
-    add("Conv2DBackpropInput", ConvKind::kInput, 2);
-    add("Conv2DBackpropFilter", ConvKind::kFilter, 2);
-    add("Conv3D", ConvKind::kForward, 3);
-    add("Conv3DBackpropInputV2", ConvKind::kInput, 3);
-    add("Conv3DBackpropFilterV2", ConvKind::kFilter, 3);
-    return kernels;
-  }();
+  static const KernelRegistry* const registry = RegistryOf([](const OpInstance& instance, const ConvGeometry& geometry, ConvKind kind) {
+    return MakeGemmConv(instance, geometry, kind, instance.outputs[0].dtype);
+  });
   return *registry;
 }
 

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "cpu/kernels/convert.h"
 #include "kernel_testing.h"
 #include "typed_values.h"
 
@@ -240,6 +241,32 @@ TEST(UnaryTest, TranscendentalsOfOneElementEqualThoseOfManyElements) {
   }
 }
 
+template <typename T>
+double WorstAtanh(DataType dtype) {
+  Tensor x(dtype, Shape({4001}));
+  for (int i = 0; i < 4001; ++i) x.mutable_as<T>()[i] = static_cast<T>(i < 4000 ? (i - 2000) / T(2000.5) : T(1e-12));
+  const Tensor got = EvaluateOnThreads({"Atanh", {}, {x}});
+  double worst = 0;
+  for (int i = 0; i < 4001; ++i) {
+    const long double expected = std::atanh(static_cast<long double>(x.as<T>()[i]));
+    const T size = std::abs(static_cast<T>(expected)), unit = std::nextafter(size, std::numeric_limits<T>::infinity()) - size;
+    worst = std::max(worst, static_cast<double>(std::abs(static_cast<long double>(got.as<T>()[i]) - expected) / unit));
+  }
+  return worst;
+}
+
+TEST(UnaryTest, AtanhIsExactToAFewBits) {
+  EXPECT_LE(WorstAtanh<float>(DataType::kFloat), 2);
+  EXPECT_LE(WorstAtanh<double>(DataType::kDouble), 4);
+  const Tensor edges = EvaluateOnThreads({"Atanh", {}, {TensorOf(DataType::kFloat, {1, -1, 0, -0.0, 1.5, kNan, kInf})}});
+  const auto values = edges.as<float>();
+  EXPECT_EQ(values[0], kInf);
+  EXPECT_EQ(values[1], -kInf);
+  EXPECT_FALSE(std::signbit(values[2]));
+  EXPECT_TRUE(values[3] == 0 && std::signbit(values[3]));
+  for (int i = 4; i < 7; ++i) EXPECT_TRUE(std::isnan(values[i])) << i;
+}
+
 TEST(UnaryTest, SpecialValuesComeOutAsTensorFlows) {
   const Tensor x = TensorOf(DataType::kFloat, {kNan, kInf, -kInf, 0});
   const auto values = [&](const char* op) {
@@ -332,6 +359,19 @@ TEST(CastTest, RoundsToSixteenBitsToNearestEven) {
   EXPECT_EQ(bits[2], 0x0001);
   EXPECT_EQ(bits[3], 0x7f80);
   EXPECT_TRUE(std::isnan(y.DoubleAt(4)));
+}
+
+// TensorFlow has none.
+TEST(CastTest, MakesNoNumbersOf8BitsOfIntegers) {
+  for (const DataType to : {DataType::kFloat8E5M2, DataType::kFloat8E4M3fn}) {
+    for (const DataType from : {DataType::kInt8, DataType::kInt16, DataType::kInt32, DataType::kInt64, DataType::kUint8, DataType::kUint16,
+                                DataType::kUint32, DataType::kUint64, DataType::kBool}) {
+      EXPECT_FALSE(ConversionOf(from, to).covered()) << DataTypeName(from);
+    }
+    for (const DataType from : {DataType::kFloat, DataType::kDouble, DataType::kHalf, DataType::kBfloat16, DataType::kFloat8E5M2}) {
+      EXPECT_TRUE(ConversionOf(from, to).covered()) << DataTypeName(from);
+    }
+  }
 }
 
 TEST(AddNTest, AddsEveryInputForEveryType) {

@@ -74,7 +74,7 @@ inline absl::StatusOr<std::vector<Tensor>> Evaluate(const NodeRun& run, Parallel
   return EvaluateOp(*OpRegistry::Builtin().Find(run.op), kernels, instance, run.inputs, parallel);
 }
 
-// Output 0, which must have the same bits however the shards are run.
+// Output 0. All outputs must have the same bits however the shards are run.
 inline Tensor EvaluateOnThreads(const NodeRun& run, const KernelRegistry& kernels = CpuKernels()) {
   const auto serial = Evaluate(run, nullptr, kernels);
   if (!serial.ok()) {
@@ -84,7 +84,9 @@ inline Tensor EvaluateOnThreads(const NodeRun& run, const KernelRegistry& kernel
   for (int threads : {1, 2, 4}) {
     ThreadsRunner runner(threads);
     const auto parallel = Evaluate(run, &runner, kernels);
-    EXPECT_TRUE(parallel.ok() && (*parallel)[0].BitEqual((*serial)[0])) << threads << " threads";
+    for (size_t k = 0; k < serial->size(); ++k) {
+      EXPECT_TRUE(parallel.ok() && (*parallel)[k].BitEqual((*serial)[k])) << threads << " threads, output " << k;
+    }
   }
   return (*serial)[0];
 }

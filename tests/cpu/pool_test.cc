@@ -158,6 +158,15 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{{1, 1, 8, 9, 17}, {1, 7, 6}, {1, 1, 2}, "SAME", DataType::kBfloat16},
                     Case{{1, 1, 5, 1500, 3}, {1, 3, 3}, {1, 2, 2}, "SAME"}, Case{{1, 1, 5, 1400, 3}, {1, 2, 4}, {1, 1, 3}, "VALID", DataType::kHalf},
                     Case{{1, 1, 4, 1100, 4}, {1, 3, 1}, {1, 2, 3}, "SAME", DataType::kBfloat16},
+                    // Lines of columns: each number of channels with loops of its own, strides beyond the window, planes, several parts.
+                    Case{{2, 1, 6, 37, 1}, {1, 3, 3}, {1, 1, 2}, "SAME"}, Case{{2, 1, 6, 36, 2}, {1, 2, 2}, {1, 2, 2}, "SAME"},
+                    Case{{1, 3, 4, 35, 3}, {2, 2, 3}, {2, 2, 2}, "SAME"}, Case{{1, 3, 4, 34, 4}, {2, 2, 5}, {1, 2, 3}, "SAME"},
+                    Case{{1, 3, 4, 13, 8}, {3, 3, 3}, {2, 2, 2}, "SAME"}, Case{{1, 4, 5, 12, 16}, {3, 3, 3}, {2, 2, 2}, "SAME"},
+                    Case{{1, 4, 5, 12, 16}, {2, 2, 2}, {3, 3, 3}, "VALID"}, Case{{1, 3, 3, 11, 48}, {2, 3, 2}, {1, 1, 2}, "SAME"},
+                    Case{{1, 3, 4, 13, 8}, {3, 3, 3}, {2, 2, 2}, "SAME", DataType::kDouble},
+                    Case{{1, 3, 4, 13, 3}, {3, 3, 3}, {2, 1, 2}, "SAME", DataType::kHalf},
+                    Case{{1, 2, 3, 150, 33}, {2, 2, 4}, {1, 1, 1}, "SAME"}, Case{{1, 1, 3, 3000, 1}, {1, 2, 5}, {1, 1, 1}, "SAME"},
+                    Case{{2, 1, 6, 3, 2}, {1, 3, 7}, {1, 1, 1}, "SAME"}, Case{{1, 2, 2, 3, 2500}, {2, 2, 2}, {1, 1, 2}, "SAME"},
                     Case{{2, 1, 7, 9, 19}, {1, 3, 3}, {1, 2, 1}, "SAME", DataType::kDouble},
                     Case{{2, 1, 7, 9, 19}, {1, 3, 3}, {1, 2, 1}, "SAME", DataType::kHalf},
                     Case{{2, 1, 7, 9, 19}, {1, 3, 3}, {1, 2, 1}, "SAME", DataType::kBfloat16}));

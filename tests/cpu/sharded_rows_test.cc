@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
+#include "cpu/kernels/linalg.h"
 #include "kernel_testing.h"
 
 namespace millrace::cpu {
@@ -38,6 +40,52 @@ TEST(ShardedRows, TriangularSolves) {
     attrs.Set("lower", lower);
     EvaluateOnThreads({"MatrixTriangularSolve", attrs, {Rounded(DataType::kDouble, Shape({70, 70}), 1), Rounded(DataType::kDouble, Shape({70, 140}))}});
     EvaluateOnThreads({"MatrixTriangularSolve", attrs, {Rounded(DataType::kFloat, Shape({900, 11, 11}), 1), Rounded(DataType::kFloat, Shape({900, 11, 7}))}});
+  }
+}
+
+TEST(ShardedRows, BatchesOfMatrices) {
+  for (const char* op : {"Lu", "MatrixInverse", "LogMatrixDeterminant", "Qr", "Svd", "SelfAdjointEigV2"}) {
+    AttrMap attrs;
+    if (std::string(op) == "SelfAdjointEigV2") attrs.Set("compute_v", true);
+    EvaluateOnThreads({op, attrs, {Rounded(DataType::kFloat, Shape({90, 23, 23}))}});
+  }
+  EvaluateOnThreads({"MatrixTriangularSolve", {}, {Rounded(DataType::kFloat, Shape({17, 65, 65}), 1), Rounded(DataType::kFloat, Shape({17, 65, 140}))}});
+}
+
+// Whichever shard comes to an end first.
+TEST(ShardedRows, OfMatricesThatFailTheFirstTellsTheError) {
+  KernelRegistry kernels;
+  AddKernel(kernels, "MatrixInverse", [](const OpInstance& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+    return EachMatrixOf<double>(node, [](double, const KernelContext&, const MatrixBatch&, int64_t i) {
+      return i == 37 || i == 210 || i == 399 ? absl::InvalidArgumentError(absl::StrCat(i)) : absl::OkStatus();
+    });
+  });
+  const NodeRun run = {"MatrixInverse", {}, {Rounded(DataType::kFloat, Shape({400, 20, 20}))}};
+  for (int threads : {1, 2, 4}) {
+    ThreadsRunner runner(threads);
+    EXPECT_EQ(Evaluate(run, &runner, kernels).status().message(), "37") << threads << " threads";
+  }
+}
+
+// What each is computed in is outside of the plan.
+TEST(ShardedRows, LargeMatricesAreTakenOneByOne) {
+  EXPECT_EQ(MostSideBySide(MatrixBatch(Shape({400, 20, 20}))), kMaxShards);
+  EXPECT_EQ(MostSideBySide(MatrixBatch(Shape({400, 128, 128}))), kMaxShards);
+  EXPECT_EQ(MostSideBySide(MatrixBatch(Shape({400, 256, 256}))), kMaxShards / 4);
+  EXPECT_EQ(MostSideBySide(MatrixBatch(Shape({400, 512, 512}))), 1);
+  EXPECT_EQ(MostSideBySide(MatrixBatch(Shape({400, 0, 0}))), kMaxShards);
+}
+
+TEST(ShardedRows, FakeQuantisation) {
+  for (int64_t channels : {1, 3, 31, 64, 70}) {
+    const Tensor values = Rounded(DataType::kFloat, Shape({140000 / channels, channels}));
+    Tensor min(DataType::kFloat, Shape({channels})), max(DataType::kFloat, Shape({channels}));
+    for (int64_t c = 0; c < channels; ++c) {
+      min.mutable_as<float>()[c] = c % 5 == 4 ? 0.0f : -0.5f - static_cast<float>(c) / 200;
+      max.mutable_as<float>()[c] = c % 5 == 4 ? 0.0f : 0.5f;
+    }
+    EvaluateOnThreads({"FakeQuantWithMinMaxVarsPerChannel", {}, {values, min, max}});
+    EvaluateOnThreads({"FakeQuantWithMinMaxVarsPerChannelGradient", {}, {values, values, min, max}});
   }
 }
 

@@ -73,5 +73,21 @@ TEST(TopK, TheKernelRefusesRowsThatIndicesDoNotReach) {
   EXPECT_THAT(make(*node).status().message(), testing::HasSubstr("must be <= 32767, got 32768"));
 }
 
+// What rows are sorted in is part of the plan, and as much on any number of threads.
+TEST(TopK, RowsAreSortedInScratch) {
+  const Tensor input = TestValues(DataType::kFloat, Shape({70, 1500}), 1);
+  for (int32_t k : {1, 100, 1500}) {
+    const NodeRun run = {"TopKV2", {}, {input, Tensor::Scalar<int32_t>(k)}, {false, true}};
+    const auto node = Infer(run);
+    ASSERT_TRUE(node.ok()) << node.status();
+    const auto kernel = (*CpuKernels().Find("TopKV2"))(*node);
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    const int64_t shards = 12;
+    EXPECT_GE((*kernel)->scratch_bytes(), shards * (k == 1500 ? 2 * 1500 * 8 : (k + 1) * 4));
+    EXPECT_LE((*kernel)->scratch_bytes(), 16 * (k == 1500 ? 2 * 1500 * 8 : (k + 1) * 4 + 64));
+    EvaluateOnThreads(run);
+  }
+}
+
 }  // namespace
 }  // namespace millrace::cpu

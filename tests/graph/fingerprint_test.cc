@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "graph/text.h"
 #include "millrace/tensor.h"
@@ -51,6 +52,14 @@ b = Op(a) {T=float, n=3, list=[1, 2], shape=shape[2,?], s="x"}
 
 TEST(FingerprintTest, WhyAFileWasNotReadDoesNotCount) {
   EXPECT_EQ(OfText("a = Op() {n=3, _why_unread=\"words.txt: No such file or directory\"}\n"), OfText("a = Op() {n=3}\n"));
+}
+
+TEST(FingerprintTest, AssetsCountByTheirNamesWithinTheModel) {
+  const auto of_asset = [](const char* path, const char* file) {
+    return OfText(absl::StrCat("a = Const() {dtype=string, value=string[]{\"", path, "\"}, _asset_file=\"", file, "\"}\n"));
+  };
+  EXPECT_EQ(of_asset("/models/m/assets/words.txt", "words.txt"), of_asset("m/assets/words.txt", "words.txt"));
+  EXPECT_NE(of_asset("m/assets/words.txt", "words.txt"), of_asset("m/assets/others.txt", "others.txt"));
 }
 
 TEST(FingerprintTest, WhatPassesEstablishDoesNotCount) {

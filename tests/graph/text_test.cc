@@ -67,7 +67,9 @@ TEST(GraphText, TensorsOfEveryTypeComeBack) {
       "h = Const() {value=complex64[2]{(1.0, 2.0), (0.0, -1.5)}}\n"
       "i = Const() {value=float[1000,1000]{0.25 ...}}\n"
       "j = Const() {value=double[0,3]{}}\n"
-      "k = Const() {value=int8[2]{-128, 127}}\n";
+      "k = Const() {value=int8[2]{-128, 127}}\n"
+      "l = Const() {value=float8_e5m2[4]{0.5, -57344.0, inf, 1.5258789e-05}}\n"
+      "m = Const() {value=float8_e4m3fn[3]{1.125, -448.0, nan}}\n";
   EXPECT_EQ(RoundTrip(text), text);
 }
 

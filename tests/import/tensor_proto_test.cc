@@ -120,8 +120,10 @@ TEST(TensorProto, WhatDoesNotFitItsShapeIsAnError) {
   EXPECT_EQ(Read("dtype: DT_FLOAT tensor_shape { dim { size: -1 } }"), "a tensor float[?], expected a known shape");
   EXPECT_EQ(Read("dtype: DT_FLOAT tensor_shape { dim { size: -7 } }"),
             "a dimension of -7, expected -1 (unknown) or more");
-  EXPECT_EQ(Read("dtype: DT_FLOAT8_E5M2 tensor_shape { }"),
-            "a tensor of element type 24 (TensorFlow's DataType), expected a number, bool or string type");
+  EXPECT_EQ(Read("dtype: DT_INT4 tensor_shape { }"),
+            "a tensor of element type 29 (TensorFlow's DataType), expected a number, bool or string type");
+  EXPECT_EQ(Read("dtype: DT_FLOAT8_E5M2 tensor_shape { dim { size: 1 } } float8_val: \"ab\""),
+            "a tensor float8_e5m2[1] with 2 values in the file, expected all of its 1 elements");
   EXPECT_EQ(Read("tensor_shape { }"),
             "a tensor of element type 0 (TensorFlow's DataType), expected a number, bool or string type");
   proto::TensorProto deep = FromText("dtype: DT_FLOAT");

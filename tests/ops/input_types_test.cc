@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "millrace/op.h"
+#include "millrace/quantized_types.h"
 
 namespace millrace {
 namespace {
@@ -77,6 +78,7 @@ TEST(InputTypes, WhatRulesAskForIsHeld) {
   const TensorType row{kFloat, Shape({3})}, rows{kFloat, Shape({2, 3})}, scalar{kFloat, Shape()}, index{kInt64, Shape({4, 2})};
   const Tensor one = Tensor::Scalar<int32_t>(1), less = Tensor::Scalar<int32_t>(-1);
   const std::vector<int64_t> small = {1, 1, 1, 1}, large = {1, 3, 1, 1};
+  const TensorType picture{kFloat, Shape({1, 2, 2, 3})}, bytes{kQuint8, Shape({3})};
   const struct {
     Node node;
     const char* message;
@@ -105,6 +107,19 @@ TEST(InputTypes, WhatRulesAskForIsHeld) {
        "Both seed and seed2 should be 0"},
       {{"FixedUnigramCandidateSampler", {{"range_max", int64_t{4}}, {"num_reserved_ids", int64_t{1} << 40}}, {{kInt64, Shape({2, 1})}}},
        "must be equal to weights size 1099511627776"},  // at once
+      {{"UnicodeScript", {}, {row}}, "input 0 is float[3], expected int32"},
+      {{"DrawBoundingBoxes", {}, {picture, {DataType::kHalf, Shape({1, 1, 4})}}}, "input 1 is half[1,1,4], expected float"},
+      {{"DrawBoundingBoxesV2", {}, {picture, {kFloat, Shape({1, 1, 4})}, {DataType::kDouble, Shape({1, 3})}}}, "input 2 is double[1,3], expected float"},
+      {{"QuantizedReshape", {{"T", kQint32}}, {bytes, {kInt32, Shape({1})}, scalar, scalar}, {Tensor(), Tensor::Vector<int32_t>({3})}},
+       "input 0 is quint8[3], expected qint32 by attribute T"},
+      {{"QuantizedConcat", {{"T", kQint32}}, {one.type(), bytes, bytes, scalar, scalar, scalar, scalar}, {Tensor::Scalar<int32_t>(0)}},
+       "input 1 is quint8[3], expected qint32 by attribute T"},
+      {{"QuantizedMaxPool", {{"T", kQint32}, {"ksize", small}, {"strides", small}, {"padding", std::string("VALID")}},
+        {{kQuint8, Shape({1, 2, 2, 1})}, scalar, scalar}},
+       "input 0 is quint8[1,2,2,1], expected qint32 by attribute T"},
+      {{"QuantizedConv2D", {{"strides", small}, {"padding", std::string("EXPLICIT")}},
+        {{kQuint8, Shape({1, 2, 2, 1})}, {kQuint8, Shape({1, 1, 1, 1})}, scalar, scalar, scalar, scalar}},
+       "padding is EXPLICIT, expected SAME or VALID"},
   };
   for (const auto& test : cases) EXPECT_THAT(Inferred(test.node), ::testing::HasSubstr(test.message)) << test.node.op;
 }

@@ -68,12 +68,37 @@ TEST(MediaCodes, WhatIsNoImageIsAnErrorOfTheNode) {
 file = Placeholder() {dtype=string, shape=shape[]}
 pixels = DecodeImage(file) {dtype=uint8}
 )");
-  for (const auto& [file, what] : {std::pair("abc", "Unknown image file format"), std::pair("RIFF1234WEBPVP8 ", "the image is WebP")}) {
+  for (const auto& [file, what] : {std::pair("abc", "Unknown image file format"), std::pair("RIFF1234WEBPVP8 ", "Failed to decode WebP header."), std::pair("\xff\x0a", "the image is JPEG XL")}) {
     Tensor text(DataType::kString, Shape());
     text.mutable_strings()[0] = file;
     std::vector<Tensor> out;
     EXPECT_THAT(std::string(session->Run({{"file", text}}, {"pixels"}, {}, &out).message()), ::testing::AllOf(HasSubstr("'pixels'"), HasSubstr(what)));
   }
+}
+
+// Files whose memory is not that of their pixels.
+std::string LargeAnimation(int frames) {
+  using std::string_literals::operator""s;
+  std::string file = "RIFF\x00\x01\x00\x00WEBPVP8X\x0a\x00\x00\x00\x02\x00\x00\x00\xff\x3f\x00\xff\x1f\x00"s;  // 16384 by 8192
+  file += "ANIM\x06\x00\x00\x00\x00\x00\x00\x00\x00\x00"s;
+  for (int frame = 0; frame < frames; ++frame) {
+    file += "ANMF\x20\x00\x00\x00"s + std::string(16, '\0') + "VP8L\x08\x00\x00\x00\x2f"s + std::string(7, '\0');
+  }
+  file[4] = static_cast<char>(file.size() - 8);
+  file[5] = 0;
+  return file;
+}
+
+TEST(MediaCodes, CanvasesOfAnAnimationCountAsItsFramesDo) {
+  const auto session = SessionOf(R"(
+file = Placeholder() {dtype=string, shape=shape[]}
+pixels = DecodeImage(file) {dtype=uint8}
+)");
+  Tensor file(DataType::kString, Shape());
+  file.mutable_strings()[0] = LargeAnimation(3);
+  std::vector<Tensor> out;
+  EXPECT_THAT(std::string(session->Run({{"file", file}}, {"pixels"}, {}, &out).message()),
+              HasSubstr("frames and canvases of more than 2147483648 bytes"));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -59,6 +60,38 @@ parts = CSRSparseMatrixToSparseTensor(c) {type=float}
 
 TEST(SparseMatrices, AreHandedOnAndAdded) {
   EXPECT_THAT(DenseOf("i = Identity(a) {T=variant}\nj = Conj(i) {T=variant}\nc = AddN(j, b, a) {T=variant, N=3}"), ElementsAre(0, 2, 4, 9, 0, 6));
+}
+
+// What TensorFlow computes on GPUs alone.
+TEST(SparseMatrices, AreScaledAddedAndNormalized) {
+  constexpr char kFactors[] = R"(
+two = Const() {dtype=float, value=float[]{2.0}}
+minus = Const() {dtype=float, value=float[]{-1.0}}
+)";
+  EXPECT_THAT(DenseOf(absl::StrCat(kFactors, "c = SparseMatrixAdd(a, b, two, minus) {T=float}")), ElementsAre(0, 2, -4, -1, 0, 6));
+  EXPECT_THAT(DenseOf(absl::StrCat(kFactors, "c = SparseMatrixMul(a, minus) {T=float}")), ElementsAre(0, -1, 0, -2, 0, -3));
+  EXPECT_THAT(DenseOf(absl::StrCat(kFactors, "z = SparseMatrixZeros(shape) {type=float}\nc = SparseMatrixAdd(z, b, two, two) {T=float}")),
+              ElementsAre(0, 0, 8, 10, 0, 0));
+  const std::vector<float> soft = DenseOf("c = SparseMatrixSoftmax(a) {type=float}");
+  ASSERT_EQ(soft.size(), 6);
+  EXPECT_THAT(std::vector<float>(soft.begin(), soft.begin() + 3), ElementsAre(0, 1, 0));
+  EXPECT_FLOAT_EQ(soft[3], 0.26894142f);
+  EXPECT_EQ(soft[4], 0);
+  EXPECT_FLOAT_EQ(soft[5], 0.73105858f);
+}
+
+TEST(SparseMatrices, WhoseSumsAreNanKeepThem) {
+  for (const char* sum : {"c = SparseMatrixAdd(a, n, one, one) {T=float}", "c = AddN(a, n) {T=variant, N=2}", "c = AddN(n, a) {T=variant, N=2}"}) {
+    const std::vector<float> dense = DenseOf(absl::StrCat(R"(
+one = Const() {dtype=float, value=float[]{1.0}}
+of_n = Const() {dtype=float, value=float[3]{nan, 1.0, 1.0}}
+n = SparseTensorToCSRSparseMatrix(at_a, of_n, shape) {T=float}
+)",
+                                                          sum));
+    ASSERT_EQ(dense.size(), 6) << sum;
+    EXPECT_TRUE(std::isnan(dense[1])) << sum;
+    EXPECT_EQ(dense[3], 3) << sum;
+  }
 }
 
 std::string ErrorOf(const std::string& text) {

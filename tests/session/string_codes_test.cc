@@ -1,4 +1,5 @@
 // What is made of the bytes and characters of fed strings, against tf.strings.
+#include <filesystem>
 #include <fstream>
 #include <map>
 
@@ -75,6 +76,27 @@ length = StringLength(strict)
   EXPECT_THAT(run({0xD800, 65, 65, 65}, "length").ToString(), HasSubstr("Code point is out of range for Unicode, or is a surrogate."));
 }
 
+// Also of letters that become several; bytes without an encoding are left as they are, and a zero byte is the end.
+TEST(StringCodes, LettersHaveAnotherCase) {
+  const auto session = SessionOf(R"(
+texts = Placeholder() {dtype=string, shape=shape[?]}
+low = StringLower(texts) {encoding="utf-8"}
+high = StringUpper(texts) {encoding="utf-8"}
+plain = StringUpper(texts)
+scripts = UnicodeDecode(texts) {input_encoding="UTF-8"}
+of_scripts = UnicodeScript(scripts:1)
+)");
+  const std::vector<std::string> texts = {"Stra\xC3\x9F" "e", "\xCE\xA3\xCE\x91\xCE\xA3", "a\xFF" "B", std::string("aB\0c", 4), ""};
+  std::vector<Tensor> out;
+  const absl::Status status = session->Run({{"texts", Words(texts)}}, {"low", "high", "plain"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(out[0].strings(), ElementsAre("stra\xC3\x9F" "e", "\xCF\x83\xCE\xB1\xCF\x82", "a\xEF\xBF\xBD" "b", "ab", ""));
+  EXPECT_THAT(out[1].strings(), ElementsAre("STRASSE", "\xCE\xA3\xCE\x91\xCE\xA3", "A\xEF\xBF\xBD" "B", "AB", ""));
+  EXPECT_THAT(out[2].strings(), ElementsAre("STRA\xC3\x9F" "E", "\xCE\xA3\xCE\x91\xCE\xA3", "A\xFF" "B", std::string("AB\0C", 4), ""));
+  ASSERT_TRUE(session->Run({{"texts", Words({"a\xCE\xB1!"})}}, {"of_scripts"}, {}, &out).ok());
+  EXPECT_THAT(Ints(out[0]), ElementsAre(25, 14, 0));  // Latin, Greek, any
+}
+
 TEST(StringCodes, SegmentsAreJoined) {
   const auto session = SessionOf(R"(
 texts = Placeholder() {dtype=string, shape=shape[?]}
@@ -131,6 +153,19 @@ wrong = ParseTensor(message) {out_type=float}
   EXPECT_THAT(session->Run({}, {"wrong"}, {}, &out).ToString(), HasSubstr("Type mismatch between parsed tensor (int32) and dtype (float)"));
 }
 
+// Three elements, of which two are given (0.5 and 1).
+TEST(StringCodes, NumbersOf8BitsAreReadOneByOne) {
+  const auto session = SessionOf(R"(
+message = Const() {dtype=string, value=string[]{"\010\030\022\004\022\002\010\003\222\001\002\070\074"}}
+numbers = ParseTensor(message) {out_type=float8_e5m2}
+wide = Cast(numbers) {SrcT=float8_e5m2, DstT=float}
+)");
+  std::vector<Tensor> out;
+  const absl::Status status = session->Run({}, {"wide"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(testing::Numbers(out[0]), ElementsAre(0.5, 1, 1));
+}
+
 TEST(StringCodes, NumbersOfAStepHaveMessages) {
   const auto session = SessionOf(R"(
 two = Const() {dtype=int32, value=int32[1]{2}}
@@ -145,6 +180,35 @@ same = Equal(back, y) {T=float}
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_THAT(Ints(out[0]), ElementsAre(18));
   EXPECT_THAT(Ints(out[1]), ElementsAre(1, 1));
+}
+
+// As TensorFlow's: sorted over all patterns, hidden files among them, a name without a pattern where it is there.
+TEST(StringCodes, FilesAreFound) {
+  const std::string folder = ::testing::TempDir() + "millrace_found_files/";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder + "b/c");
+  for (const char* name : {"part-1", "part-2", "parts", ".part-0", "b/part-3", "b/c/part-4"}) std::ofstream(folder + name) << name;
+  const auto session = SessionOf(R"(
+patterns = Placeholder() {dtype=string, shape=shape[?]}
+files = MatchingFiles(patterns)
+)");
+  const auto found = [&](const std::vector<std::string>& patterns) {
+    std::vector<std::string> full;
+    for (const std::string& pattern : patterns) full.push_back(pattern.empty() ? "" : folder + pattern);
+    std::vector<Tensor> out;
+    const absl::Status status = session->Run({{"patterns", Words(full)}}, {"files"}, {}, &out);
+    EXPECT_TRUE(status.ok()) << status;
+    std::vector<std::string> names;
+    if (status.ok()) {
+      for (const std::string& path : out[0].strings()) names.push_back(path.substr(folder.size()));
+    }
+    return names;
+  };
+  EXPECT_THAT(found({"part-?", "*part-0"}), ElementsAre(".part-0", "part-1", "part-2"));
+  EXPECT_THAT(found({"*/part-[0-9]", "parts", "part-1", "nowhere"}), ElementsAre("b/part-3", "part-1", "parts"));
+  EXPECT_THAT(found({"b/*/part-4", "?"}), ElementsAre("b", "b/c/part-4"));
+  EXPECT_THAT(found({"nowhere/*", ""}), ElementsAre());
+  std::filesystem::remove_all(folder);
 }
 
 TEST(StringCodes, FilesAreRead) {

@@ -174,6 +174,47 @@ def fourier():
     yield Case("RFFT_large", "RFFT", [Gen((100, 512)), np.array([512], np.int32)], {"Treal": np.float32}, rtol=1e-4, atol=1e-4)
 
 
+# TensorFlow has kernels of these for GPUs alone, of the last dimensions alone.
+def fourier_of_axes():
+    def axes(*values):
+        return np.array(values, np.int32)
+
+    for name, real, whole, tol in (("32", np.float32, C64, 2e-5), ("64", np.float64, C128, 1e-11)):
+        types = {"Treal": real, "Tcomplex": whole}
+        for lengths, last in (((5,), (-1,)), ((4, 5), (2, 3)), ((3, 4, 5), (-3, -2, -1)), ((2, 3, 4, 6), (0, 1, 2, 3))):
+            where = tuple(range(-len(last), 0))
+            x = numbers((2, 3, 4, lengths[-1]), whole)
+            for op, answer in (("FFTND", np.fft.fftn), ("IFFTND", np.fft.ifftn)):
+                yield Case(f"{op}_{name}_{len(last)}", op, [x, axes(*lengths), axes(*last)], rtol=tol, atol=tol,
+                           expected=[answer(x.astype(C128), axes=where).astype(whole)])
+            y = reals((2, 3, 4, lengths[-1]), real)
+            spectrum = np.fft.rfftn(y.astype(np.float64), axes=where).astype(whole)
+            yield Case(f"RFFTND_{name}_{len(last)}", "RFFTND", [y, axes(*lengths), axes(*last)], types, rtol=tol, atol=tol, expected=[spectrum])
+            yield Case(f"IRFFTND_{name}_{len(last)}", "IRFFTND", [spectrum, axes(*lengths), axes(*last)], types, rtol=tol, atol=tol, expected=[y])
+    x, y = numbers((3, 4, 5)), reals((3, 6, 9))
+    for lengths in ((2, 3), (6, 8), (3, 7), (0, 2)):
+        answer = np.fft.fftn(x.astype(C128), lengths, axes=(1, 2)).astype(C64) if all(lengths) else np.zeros((3,) + lengths, C64)
+        yield Case("FFTND_to_" + "x".join(map(str, lengths)), "FFTND", [x, axes(*lengths), axes(1, 2)], rtol=2e-5, atol=2e-5, expected=[answer])
+    yield Case("FFTND_of_none", "FFTND", [np.zeros((2, 0), C64), axes(3), axes(1)], expected=[np.zeros((2, 3), C64)])
+    deep, real_deep, last = numbers((1, 1, 2, 1, 1, 1, 2, 3)), reals((1, 1, 2, 1, 1, 1, 2, 3)), (-2, -1)
+    spectrum = np.fft.rfftn(real_deep.astype(np.float64), axes=last).astype(C64)
+    yield Case("FFTND_rank8", "FFTND", [deep, axes(2, 3), axes(6, 7)], rtol=2e-5, atol=2e-5, expected=[np.fft.fftn(deep.astype(C128), axes=last).astype(C64)])
+    back = np.fft.ifftn(deep.astype(C128), axes=last).astype(C64)
+    yield Case("IFFTND_rank8", "IFFTND", [deep, axes(2, 3), axes(6, 7)], rtol=2e-5, atol=2e-5, expected=[back])
+    yield Case("RFFTND_rank8", "RFFTND", [real_deep, axes(2, 3), axes(6, 7)], rtol=2e-5, atol=2e-5, expected=[spectrum])
+    yield Case("IRFFTND_rank8", "IRFFTND", [spectrum, axes(2, 3), axes(6, 7)], rtol=2e-5, atol=2e-5, expected=[real_deep])
+    yield Case("IFFTND_empty", "IFFTND", [np.zeros((0, 4), C64), axes(4), axes(1)], expected=[np.zeros((0, 4), C64)])
+    yield Case("RFFTND_empty", "RFFTND", [np.zeros((0, 4), np.float32), axes(4), axes(1)], expected=[np.zeros((0, 3), C64)])
+    yield Case("IRFFTND_empty", "IRFFTND", [np.zeros((0, 3), C64), axes(4), axes(1)], expected=[np.zeros((0, 4), np.float32)])
+    yield Case("RFFTND_cropped", "RFFTND", [y, axes(4, 8), axes(1, 2)], rtol=2e-5, atol=2e-5,
+               expected=[np.fft.rfftn(y.astype(np.float64), (4, 8), axes=(1, 2)).astype(C64)])
+    yield Case("IRFFTND_cropped", "IRFFTND", [x, axes(3, 6), axes(1, 2)], rtol=2e-5, atol=2e-5,
+               expected=[np.fft.irfftn(x.astype(C128), (3, 6), axes=(1, 2)).astype(np.float32)])
+    large = Gen((16, 60, 50))
+    yield Case("RFFTND_large", "RFFTND", [large, axes(60, 50), axes(1, 2)], rtol=5e-5, atol=5e-4,
+               expected=[np.fft.rfftn(large.numpy().astype(np.float64), axes=(1, 2)).astype(C64)])
+
+
 def cases():
-    for family in (parts, elementwise, casts, sums, moves, fourier):
+    for family in (parts, elementwise, casts, sums, moves, fourier, fourier_of_axes):
         yield from family()

@@ -35,6 +35,24 @@ JPEG_INKS = base64.b64decode(
     "KCkqNDU2Nzg5OkNERUZHSElKU1RVVldYWVpjZGVmZ2hpanN0dXZ3eHl6g4SFhoeIiYqSk5SVlpeYmZqio6Slpqeoqaqys7S1tre4ubrCw8TFxsfIycrS09TV1tfY2drh4uPk5ebn6Onq"
     "8fLz9PX29/j5+v/aAA4EQwBNAFkASwAAPwDo/FP8dbH/AAl3/TT9a9Hnm8vPNdzqTda4ij/hLv8App+tVft/vWNur//Z")
 
+# Written by libwebp, of pixels().
+WEBP_LOSSY = base64.b64decode(
+    "UklGRqwAAABXRUJQVlA4IKAAAABQAwCdASoNAAkAAkA4JbACdDKZv1V+CA5gHc9ZgHRwG/z4gADif1J0sI7V9ms7/0W9XvsPfMrIuXNVctcR+P/AjWdXaO3wYNrvr2Jie4LaNwdvGcV7"
+    "NMMADmP4zRlFM/wzVgh+qRwwH/1P9LAEnbt7oe1+pMAEUTKfybke78//ob5kMxbFus6vmq2Bg3tyfh7pklf+MkLdCL35//cAAAAA")
+
+WEBP_LOSSY_CLEAR = base64.b64decode(
+    "UklGRhIBAABXRUJQVlA4WAoAAAAQAAAADAAACAAAQUxQSFwAAAAFZ6AWAALmahFEmD9FDhGRRfAD0wAAmrjnF1j3OAH7Nm+tJiEaiUYgWcUPvDSi/+F7AKRAifMsyzO1hLCAUK+6tet6"
+    "fdj27dyMA2GEkXVRQgm17pdxxu3nE98vXFZQOCCQAAAAEAMAnQEqDQAJAALATCWwAnR/A9hAlPHiCeAHZwVXgFIAAM4+tWMrS63DG/1K3O/gEu1LMvvkF+cv3qU7eyy8TQi7kKV5V64m"
+    "s1KDLtHsGn++psGXxbNRcscGaAC6+t/gli5EYP0Wm50LG9B1LrmrkX/ghu6DFkwf2n1H7+lvF+utfuFUp3uX2X1FCvfyAAAA")
+
+WEBP_LOSSLESS = base64.b64decode(
+    "UklGRmwAAABXRUJQVlA4TF8AAAAvBgABAM0oBBAABU1E/+NNRPQ/wCiSJEWxTALmuS/2sErOfwQzgxBFbdtA3sUf1GD1Q6RtUzJZ9y/qJKL8HA6HkyPnwMUPwuQGBLBycV0IjgUYfOXi"
+    "B1EE1AysXPxeCQA=")
+
+WEBP_LOSSLESS_CLEAR = base64.b64decode(
+    "UklGRoYAAABXRUJQVlA4THkAAAAvBgABEM2UIaL/sYmI/gfYRJItVVPU/8p+9Az8CzwgAAEUito2kjx77/JntLD6UdM2kuQmsJY/o3sbppEkq1LzMAC27D+D/iH/8OL580/KZE7KVJmU"
+    "O78EDgCiZQG+F4FDpI8PMCFMkLGAkc//Qlh6A0f0LN4XwuAEAA==")
+
 
 def pixels(height, width, channels, dtype=np.uint8):
     y, x, c = np.meshgrid(np.arange(height), np.arange(width), np.arange(channels), indexing="ij")
@@ -63,6 +81,20 @@ def wav(samples, channels, before=b"", after=b"", **changes):
     form = struct.pack("<IHHIIHH", fields["size"], fields["coding"], fields["channels"], fields["rate"], fields["rate"] * frame, frame, fields["bits"])
     body = b"WAVE" + before + b"fmt " + form + b"\0" * (fields["size"] - 16) + b"data" + struct.pack("<I", len(data)) + data + after
     return b"RIFF" + struct.pack("<I", len(body)) + body
+
+
+# Frames are (file, x, y, height, width, flags): 1 clears the frame when it is over, 2 does not mix it with the ones before.
+def webp_animation(height, width, frames, flags=0x12):
+    def chunk(name, data):
+        return name + struct.pack("<I", len(data)) + data + b"\0" * (len(data) % 2)
+
+    def three(value):
+        return struct.pack("<I", value)[:3]
+
+    body = chunk(b"VP8X", bytes([flags, 0, 0, 0]) + three(width - 1) + three(height - 1)) + chunk(b"ANIM", struct.pack("<IH", 0x80402010, 0))
+    for file, x, y, rows, columns, how in frames:
+        body += chunk(b"ANMF", three(x // 2) + three(y // 2) + three(columns - 1) + three(rows - 1) + three(40) + bytes([how]) + file[12:])
+    return b"RIFF" + struct.pack("<I", 4 + len(body)) + b"WEBP" + body
 
 
 def text(value):
@@ -155,6 +187,37 @@ def other_image_cases():
     yield Case("DecodeImage_gif_4", "DecodeImage", [text(GIF_ONE)], {"channels": 4}, error="channels must be 0 or 3 for GIF, got 4")
 
 
+def webp_cases():
+    parts = webp_animation(10, 14, [(WEBP_LOSSY, 0, 0, 9, 13, 0), (WEBP_LOSSLESS_CLEAR, 4, 2, 5, 7, 0), (WEBP_LOSSLESS, 2, 4, 5, 7, 1),
+                                    (WEBP_LOSSLESS_CLEAR, 6, 0, 5, 7, 2)])
+    files = {"lossy": WEBP_LOSSY, "lossy_clear": WEBP_LOSSY_CLEAR, "lossless": WEBP_LOSSLESS, "lossless_clear": WEBP_LOSSLESS_CLEAR, "parts": parts}
+    for name, file in files.items():
+        yield Case(f"DecodeWebP_{name}", "DecodeWebP", [text(file)])
+        yield Case(f"DecodeImage_webp_{name}", "DecodeImage", [text(file)])
+        yield Case(f"DecodeImage_webp_{name}_one", "DecodeImage", [text(file)], {"expand_animations": False})
+    yield Case("DecodeWebP_three", "DecodeWebP", [text(WEBP_LOSSY)], {"channels": 3})
+    yield Case("DecodeWebP_four", "DecodeWebP", [text(parts)], {"channels": 4})
+    yield Case("DecodeWebP_of_png", "DecodeWebP", [text(png(3, 4, 3))])
+    yield Case("DecodeWebP_of_jpeg", "DecodeWebP", [text(jpeg(3, 4, 3))])
+    yield Case("DecodeWebP_of_gif", "DecodeWebP", [text(GIF_ONE)], error="Bad op type DecodeWebP")
+    yield Case("DecodeWebP_of_bmp", "DecodeWebP", [text(bmp(2, 3, 3))], error="Trying to decode BMP format using a wrong op")
+    for op in ("DecodeJpeg", "DecodePng", "DecodeBmp"):
+        yield Case(f"{op}_of_webp", op, [text(WEBP_LOSSLESS)])
+    yield Case("DecodeGif_of_webp", "DecodeGif", [text(WEBP_LOSSLESS)])
+    yield Case("DecodeAndCropJpeg_of_webp", "DecodeAndCropJpeg", [text(WEBP_LOSSLESS), np.array([0, 0, 1, 1], np.int32)])
+    yield Case("DecodeWebP_one", "DecodeWebP", [text(WEBP_LOSSY)], {"channels": 1}, error="WebP only supports 3 or 4 channels")
+    yield Case("DecodeWebP_other", "DecodeWebP", [text(WEBP_LOSSY)], {"channels": 4}, error="Number of channels requested does not match input")
+    yield Case("DecodeWebP_parts_other", "DecodeWebP", [text(parts)], {"channels": 3}, error="")
+    yield Case("DecodeWebP_cut", "DecodeWebP", [text(WEBP_LOSSY[:-60])], error="Failed to decode WebP image.")
+    large = WEBP_LOSSY[:26] + struct.pack("<HH", 16383, 16383) + WEBP_LOSSY[30:80]
+    yield Case("DecodeWebP_large_cut", "DecodeWebP", [text(large)], error="Failed to decode WebP image.")
+    yield Case("DecodeWebP_parts_cut", "DecodeWebP", [text(parts[:-80])], error="Failed to decode WebP")
+    yield Case("DecodeWebP_header", "DecodeWebP", [text(WEBP_LOSSY[:16])], error="Failed to decode WebP header.")
+    yield Case("DecodeWebP_no_file", "DecodeWebP", [text(b"abc")], error="Unknown image file format")
+    yield Case("DecodeWebP_vector", "DecodeWebP", [text([WEBP_LOSSY])], error="rank")
+    yield Case("DecodeImage_webp_float", "DecodeImage", [text(WEBP_LOSSY)], {"dtype": np.float32}, error="WebP only supports uint8 for dtype")
+
+
 def sound_cases():
     yield Case("DecodeWav", "DecodeWav", [text(wav(5, 2))])
     yield Case("DecodeWav_one_channel", "DecodeWav", [text(wav(5, 1))])
@@ -178,4 +241,5 @@ def cases():
     yield from jpeg_cases()
     yield from png_cases()
     yield from other_image_cases()
+    yield from webp_cases()
     yield from sound_cases()

@@ -76,6 +76,12 @@ def lrn():
             yield Case(f"LRN_{tag}", "LRN", [Gen(shape, f32, -3, 3)], attrs, **ROUNDING)
             yield Case(f"LRNGrad_{tag}", "LRNGrad",
                        [Gen(shape, seed=2), Gen(shape, f32, -3, 3), Gen(shape, f32, -1, 1, 3)], attrs, rtol=1e-4, atol=1e-5)
+    # Positions of few channels are computed several at a time.
+    for channels in (1, 3, 16, 63):
+        attrs = {"depth_radius": 2, "beta": 0.75}
+        yield Case(f"LRN_few_{channels}", "LRN", [Gen((1, 7, 9, channels), f32, -3, 3)], attrs, **ROUNDING)
+        yield Case(f"LRNGrad_few_{channels}", "LRNGrad", [Gen((1, 7, 9, channels), seed=2), Gen((1, 7, 9, channels), f32, -3, 3),
+                                                          Gen((1, 7, 9, channels), f32, -1, 1, 3)], attrs, rtol=1e-4, atol=1e-5)
     yield Case("LRN_float16", "LRN", [Gen((1, 2, 3, 9), f16)], rtol=4e-3, atol=4e-3)
     yield Case("LRN_empty", "LRN", [np.zeros((0, 2, 3, 4), f32)])
     yield Case("LRN_rank", "LRN", [Gen((2, 3, 4))], error="")

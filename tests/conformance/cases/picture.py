@@ -80,6 +80,38 @@ def crop_cases():
                np.array([24, 24], np.int32)], rtol=1e-4, atol=1e-4)
 
 
+def drawing_cases():
+    boxes = np.array([[[.1, .2, .6, .7], [-.5, .1, .4, 1.5], [.3, -2, 3, .9], [.2, .2, .2, .2], [-1, -1, 2, 2], [0, 0, 1, 1]],
+                      [[.6, .2, .1, .7], [.1, .7, .6, .2], [1.5, 0, 2, 1], [0, 1.5, 1, 2], [-2, 0, -1, 1], [np.nan, 0, 1, 1]]], np.float32)
+    huge = np.array([[[-1e30, 0, .5, .5], [0, 0, 1e30, .5], [0, -np.inf, .5, np.inf], [0, 0, np.nan, 1], [.5, .25, .75, 1]]], np.float32)
+    colours = np.array([[.25, .5, .75, 1], [7, -3, 0, .5], [.1, .2, .3, .4]], np.float32)
+    for dtype in (np.float32, np.float16):
+        name = np.dtype(dtype).name
+        for depth in (1, 3, 4):
+            images = np.linspace(0, 1, 2 * 8 * 11 * depth).reshape(2, 8, 11, depth).astype(dtype)
+            yield Case(f"DrawBoxes_{name}_{depth}", "DrawBoundingBoxes", [images, boxes])
+            yield Case(f"DrawBoxesV2_{name}_{depth}", "DrawBoundingBoxesV2", [images, boxes, colours])
+            yield Case(f"DrawBoxesV2_default_{name}_{depth}", "DrawBoundingBoxesV2", [images, boxes, np.zeros((0, 4), np.float32)])
+    images = np.zeros((1, 9, 5, 3), np.float32)
+    yield Case("DrawBoxes_huge", "DrawBoundingBoxes", [images, huge])
+    yield Case("DrawBoxesV2_three_channels", "DrawBoundingBoxesV2", [images, boxes[:1], colours[:, :3]])
+    many = np.sort(np.random.default_rng(5).uniform(-.2, 1.2, (2, 2, 23, 2)), axis=1).transpose(0, 2, 1, 3).reshape(2, 23, 4).astype(np.float32)
+    yield Case("DrawBoxes_many", "DrawBoundingBoxes", [np.zeros((2, 20, 30, 3), np.float32), many])
+    yield Case("DrawBoxes_no_boxes", "DrawBoundingBoxes", [images, np.zeros((1, 0, 4), np.float32)])
+    yield Case("DrawBoxes_no_images", "DrawBoundingBoxes", [images[:0], boxes[:0]])
+    yield Case("DrawBoxes_one_pixel", "DrawBoundingBoxes", [images[:, :1, :1], boxes[:1]])
+    yield Case("DrawBoxes_large", "DrawBoundingBoxes", [Gen((8, 90, 70, 3)), np.tile(boxes, (4, 1, 1))])
+    for name, inputs, error in (("rank", [images[0], boxes[:1]], "rank"),
+                                ("box_rank", [images, boxes[0]], "rank"),
+                                ("batch", [images, boxes], "The batch sizes should be the same"),
+                                ("depth", [images[..., :2], boxes[:1]], "Channel depth should be either 1 (GRY), 3 (RGB), or 4 (RGBA)"),
+                                ("corners", [images, boxes[:1, :, :3]], "must be 4")):
+        yield Case(f"DrawBoxes_wrong_{name}", "DrawBoundingBoxes", inputs, error=error)
+    yield Case("DrawBoxesV2_wrong_colours", "DrawBoundingBoxesV2", [images, boxes[:1], colours[:, :2]],
+               error="colors must have equal or more channels than the image provided")
+    yield Case("DrawBoxesV2_wrong_rank", "DrawBoundingBoxesV2", [images, boxes[:1], colours[0]], error="colors must be a 2-D matrix")
+
+
 def argmax_cases():
     for padding in ("SAME", "VALID"):
         for batch in (False, True):
@@ -97,10 +129,28 @@ def argmax_cases():
         yield Case(f"ArgmaxGrad_{batch}", "MaxPoolGradWithArgmax",
                    [np.zeros((2, 2, 4, 1), np.float32), np.array([1, 2, 3, 4], np.float32).reshape(2, 1, 2, 1), places],
                    {**window, "include_batch_in_index": batch})
+    # TensorFlow has a kernel of this for GPUs alone.
+    for batch in (False, True):
+        for index in (np.int32, np.int64):
+            for dtype in (np.float32, np.float16, np.int32):
+                grad = np.arange(16).astype(dtype).reshape(2, 2, 4, 1)
+                places = np.array([5, 2, 0, 7], index).reshape(2, 1, 2, 1) + (np.array([0, 8], index).reshape(2, 1, 1, 1) if batch else index(0))
+                yield Case(f"ArgmaxGradGrad_{batch}_{np.dtype(index).name}_{np.dtype(dtype).name}", "MaxPoolGradGradWithArgmax",
+                           [np.zeros_like(grad), grad, places], {**window, "include_batch_in_index": batch},
+                           expected=[np.array([5, 2, 8, 15], dtype).reshape(2, 1, 2, 1)])
+    grad = np.arange(9, dtype=np.float64).reshape(1, 3, 3, 1)
+    yield Case("ArgmaxGradGrad_same", "MaxPoolGradGradWithArgmax", [grad, grad, np.array([4, 2, 7, 8]).reshape(1, 2, 2, 1)], {**window, "padding": "SAME"},
+               expected=[np.array([4, 2, 7, 8], np.float64).reshape(1, 2, 2, 1)])
+    yield Case("ArgmaxGradGrad_empty", "MaxPoolGradGradWithArgmax", [grad[:0], grad[:0], np.zeros((0, 1, 1, 1), np.int64)], window,
+               expected=[np.zeros((0, 1, 1, 1))])
+    grad, places = Gen((4, 120, 120, 8)), Gen((4, 60, 60, 8), np.int64, 0, 120 * 120 * 8)
+    moved = np.stack([grad.numpy()[i].reshape(-1)[places.numpy()[i]] for i in range(4)])
+    yield Case("ArgmaxGradGrad_large", "MaxPoolGradGradWithArgmax", [Gen((4, 120, 120, 8), seed=2), grad, places], window, expected=[moved])
 
 
 def cases():
     yield from colour_cases()
     yield from projection_cases()
     yield from crop_cases()
+    yield from drawing_cases()
     yield from argmax_cases()

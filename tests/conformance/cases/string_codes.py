@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from case_builder import Case, L
+from case_builder import Case, Gen, L
 
 TEXTS = ["", "abc", "Grüße", "日本\U0001F600", "\t x"]
 
@@ -114,8 +114,20 @@ def odd_record_cases():
         yield parse(f"ParseSingleExample_{label}", "ParseSingleExample", strings(feature_records(feature)[0]), [("n", ints)])
 
 
+def script_cases():
+    codes = np.array([0, 31, 38, 0x41, 0xe9, 0x3b1, 0x430, 0x5d0, 0x627, 0x905, 0xe01, 0x30ab, 0x3042, 0x4e00, 0xac00, 0x300, 0x2028, 0x378,
+                      0xd800, 0xe000, 0xffff, 0x1f600, 0x20000, 0x10ffff, 0x110000, -1, 2**31 - 1, -2**31], np.int32)
+    yield Case("UnicodeScript", "UnicodeScript", [codes])
+    yield Case("UnicodeScript_matrix", "UnicodeScript", [codes.reshape(4, 7)])
+    yield Case("UnicodeScript_scalar", "UnicodeScript", [np.int32(0x416)])
+    yield Case("UnicodeScript_empty", "UnicodeScript", [codes[:0]])
+    yield Case("UnicodeScript_rank8", "UnicodeScript", [codes[:4].reshape(1, 2, 1, 1, 1, 1, 1, 2)])
+    yield Case("UnicodeScript_large", "UnicodeScript", [Gen((300, 400), np.int32, 0x20, 0x300)])
+
+
 def cases():
     yield from parse_cases()
+    yield from script_cases()
     yield from odd_record_cases()
     eight = strings([[bytes(range(8 * k, 8 * k + 8)) for k in range(3)]] * 2)
     for t in ("int8", "uint8", "int16", "uint16", "int32", "int64", "float16", "float32", "float64", "complex64"):

@@ -217,6 +217,19 @@ def cast_cases():
                 [np.array(finer).astype(source)],
                 {"DstT": target, "Truncate": True},
             )
+    around = [1.0, 2.5, 447.9, 448, 464, 464.1, 480, 500, 57344, 61439, 61440, 65504, 70000, 2**-6, 2**-7, 2**-9, 2**-10, 2**-10 * 1.01, 2**-16, 2**-17, 3 * 2**-17,
+              2**-18, 1e-30, 0.0, 1.0625, 1.1875, 1.06249, 1.125, 1.375, 0.0146, NAN, INF]
+    numbers = np.concatenate([np.array(around), -np.array(around)])
+    float8 = (tf.dtypes.experimental.float8_e5m2.as_numpy_dtype, tf.dtypes.experimental.float8_e4m3fn.as_numpy_dtype)
+    for narrow in float8:
+        for source in FLOATS:
+            yield Case(f"Cast_{name_of(source)}_{name_of(narrow)}", "Cast", [numbers.astype(source)], {"DstT": narrow})
+        codes = np.arange(256, dtype=np.uint8).view(narrow)
+        for target in (*FLOATS, np.bool_, *float8):
+            yield Case(f"Cast_{name_of(narrow)}_{name_of(target)}", "Cast", [codes], {"DstT": target})
+        yield Case(f"Cast_{name_of(narrow)}_int32", "Cast", [codes[:120]], {"DstT": np.int32})
+    # Of these numbers the double nearest to the middle of two is rounded to another one if it becomes a float first.
+    yield Case("Cast_double_float8_once", "Cast", [np.array([1.0625 + 1e-12, 1.0625 - 1e-12, 1.1875 - 1e-12, 464 + 1e-9])], {"DstT": float8[1]})
     yield Case("Cast_truncate_large", "Cast", [Gen((150000,))], {"DstT": np.float16, "Truncate": True})
     yield Case("Cast_truncate_int", "Cast", [np.array([2051, 65521, -257], np.int32)], {"DstT": bfloat16, "Truncate": True})
     yield Case("Cast_large", "Cast", [Gen((150000,), np.int64, -1000000, 1000000)], {"DstT": np.float32})

@@ -3,6 +3,7 @@
 #define MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_ARCTANGENT_H_
 
 #include <Eigen/Core>
+#include <limits>
 
 namespace millrace::cpu {
 
@@ -26,6 +27,33 @@ P AtanTail(const P& z, double) {
   }
   return ei::pdiv(ei::pmul(above, z), below);
 }
+
+// The angle of the smaller part over the larger, less pi / 4 above tan(pi / 8), put into the octant that both are of.
+struct Atan2 {
+  template <typename P>
+  static P Apply(const P& y, const P& x) {
+    namespace ei = Eigen::internal;
+    using S = typename ei::unpacket_traits<P>::type;
+    const auto all = [](double value) { return ei::pset1<P>(static_cast<S>(value)); };
+    const P zero = all(0), one = all(1), sign = all(-0.0), infinity = all(std::numeric_limits<double>::infinity());
+    const P ax = ei::pabs(x), ay = ei::pabs(y);
+    P small = ei::pmin(ax, ay), large = ei::pmax(ax, ay);
+    const P both_infinite = ei::pcmp_eq(small, infinity);
+    // A quarter of numbers of which the sum might be too large.
+    const P scale = ei::pselect(ei::pcmp_lt(all(std::numeric_limits<S>::max() / 4), large), all(0.25), one);
+    small = ei::pselect(both_infinite, one, ei::pmul(small, scale));
+    large = ei::pselect(both_infinite, one, ei::pmul(large, scale));
+    const P steep = ei::pcmp_lt(ei::pmul(large, all(0.41421356237309503)), small);
+    const P ratio = ei::pdiv(ei::pselect(steep, ei::psub(small, large), small), ei::pselect(steep, ei::padd(small, large), large));
+    const P t = ei::pselect(ei::pcmp_eq(large, zero), zero, ratio);
+    P angle = ei::padd(ei::padd(t, ei::pmul(t, AtanTail(ei::pmul(t, t), S()))), ei::pselect(steep, all(0.78539816339744831), zero));
+    angle = ei::pselect(ei::pcmp_lt(ax, ay), ei::psub(all(1.5707963267948966), angle), angle);
+    const P leftwards = ei::pcmp_lt(ei::por(one, ei::pand(x, sign)), zero);  // minus zero too
+    angle = ei::pselect(leftwards, ei::psub(all(3.1415926535897932), angle), angle);
+    angle = ei::por(angle, ei::pand(y, sign));
+    return ei::pselect(ei::pand(ei::pcmp_eq(x, x), ei::pcmp_eq(y, y)), angle, ei::padd(x, y));
+  }
+};
 
 }  // namespace millrace::cpu
 

@@ -1,6 +1,8 @@
 // AvgPool and AvgPool3D and their gradients: the mean over the part of a window that lies inside the input.
 #include "cpu/kernels/convert.h"
+#include "cpu/kernels/plain_floats.h"
 #include "cpu/kernels/pool.h"
+#include "cpu/kernels/pool_lines.h"
 #include "cpu/kernels/pool_windows.h"
 #include "cpu/kernels/register.h"
 #include "millrace/status.h"
@@ -12,6 +14,10 @@ constexpr int64_t kBlock = 64;
 
 template <typename T>
 using SumFor = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+// What stands for bfloat16.
+template <typename T>
+using PlainFor = std::conditional_t<std::is_same_v<T, Eigen::bfloat16>, PlainBfloat16, T>;
 
 int64_t TapCount(TapRange t0, TapRange t1, TapRange t2) {
   return (t0.end - t0.begin) * (t1.end - t1.begin) * (t2.end - t2.begin);
@@ -66,6 +72,40 @@ absl::Status RunAvgPool(const KernelContext& context, const PoolGeometry& geomet
   return absl::OkStatus();
 }
 
+// Whether lines of windows side by side pay. Not for half: its conversions keep loops from being vectorised.
+template <typename T>
+bool LinesPay(const PoolGeometry& geometry) {
+  return !std::is_same_v<T, Eigen::half> && geometry.dims[2].output > 1;
+}
+
+template <typename T>
+absl::Status RunAvgPoolLines(const KernelContext& context, const PoolGeometry& geometry) {
+  using Sum = SumFor<T>;
+  using Plain = PlainFor<T>;
+  const WindowDim& columns = geometry.dims[2];
+  const TapRange whole = WholeWindows(columns);
+  const int64_t channels = geometry.channels, image_elements = geometry.input_rows() * geometry.input_row_elements();
+  ParallelOutputRows(context, geometry, [&](int64_t row, int64_t image, TapRange t0, TapRange t1) {
+    const Plain* from = context.input<Plain>(0) + image * image_elements;
+    ForColumnParts(geometry, [&](TapRange part) {
+      Sum sums[kLineElements];
+      std::fill_n(sums, (part.end - part.begin) * channels, Sum(0));
+      ForOutputLines(geometry, t0, t1, part, [&](int64_t windows, int64_t at, int64_t tap) {
+        Sum* into = sums + at;
+        const Plain* source = from + tap;
+        ForLine(windows, channels, columns.stride, [=](int64_t out, int64_t in) { into[out] += static_cast<Sum>(source[in]); });
+      });
+      ForAlikeColumns(part, whole, [&](int64_t first, int64_t windows) {
+        const Sum count = static_cast<Sum>(TapCount(t0, t1, Taps(columns, first)));
+        const Sum* of_windows = sums + (first - part.begin) * channels;
+        Plain* to = context.output<Plain>(0) + row * geometry.output_row_elements() + first * channels;
+        for (int64_t e = 0; e < windows * channels; ++e) to[e] = static_cast<Plain>(of_windows[e] / count);
+      });
+    });
+  });
+  return absl::OkStatus();
+}
+
 // AvgPoolGrad(orig_input_shape, grad).
 template <typename T>
 absl::Status RunAvgPoolGrad(const KernelContext& context, const PoolGeometry& geometry) {
@@ -94,6 +134,34 @@ absl::Status RunAvgPoolGrad(const KernelContext& context, const PoolGeometry& ge
   return absl::OkStatus();
 }
 
+template <typename T>
+absl::Status RunAvgPoolGradLines(const KernelContext& context, const PoolGeometry& geometry) {
+  using Sum = SumFor<T>;
+  using Plain = PlainFor<T>;
+  const WindowDim& columns = geometry.dims[2];
+  const TapRange whole = WholeWindows(columns);
+  const int64_t channels = geometry.channels, row_elements = geometry.input_row_elements();
+  const int64_t image_windows = geometry.output_rows() * geometry.output_row_elements();
+  ParallelInputRows(context, geometry, [&](int64_t image, int64_t first_row, int64_t last_row) {
+    const Plain* dy = context.input<Plain>(1) + image * image_windows;
+    for (int64_t row = first_row; row < last_row; ++row) {
+      Plain* to = context.output<Plain>(0) + (image * geometry.input_rows() + row) * row_elements;
+      std::fill_n(to, row_elements, Plain(0));
+      ForWindowLines(geometry, row, [&](TapRange t0, TapRange t1, TapRange run, int64_t k, int64_t row_windows) {
+        ForAlikeColumns(run, whole, [&](int64_t first, int64_t windows) {
+          const Sum share = Sum(1) / static_cast<Sum>(TapCount(t0, t1, Taps(columns, first)));
+          const Plain* gradient = dy + row_windows + first * channels;
+          Plain* into = to + (columns.Start(first) + k) * channels;
+          ForLine(windows, channels, columns.stride, [=](int64_t out, int64_t in) {
+            into[in] = static_cast<Plain>(static_cast<Sum>(into[in]) + static_cast<Sum>(gradient[out]) * share);
+          });
+        });
+      });
+    }
+  });
+  return absl::OkStatus();
+}
+
 template <bool kGradient>
 absl::StatusOr<std::unique_ptr<Kernel>> MakeAvgPool(const OpInstance& node) {
   const Shape& input = kGradient ? node.outputs[0].shape : node.inputs[0].shape;
@@ -101,7 +169,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeAvgPool(const OpInstance& node) {
   return DispatchFloating(node, node.outputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
     using T = typename decltype(tag)::type;
     return MakeKernel([geometry](const KernelContext& context) {
-      return kGradient ? RunAvgPoolGrad<T>(context, geometry) : RunAvgPool<T>(context, geometry);
+      const bool lines = LinesPay<T>(geometry);
+      if constexpr (kGradient) return lines ? RunAvgPoolGradLines<T>(context, geometry) : RunAvgPoolGrad<T>(context, geometry);
+      // The sums of many channels stay in registers.
+      return lines && geometry.channels < kBlock ? RunAvgPoolLines<T>(context, geometry) : RunAvgPool<T>(context, geometry);
     });
   });
 }

@@ -1,11 +1,11 @@
 // FusedBatchNorm and its gradient, all versions, alone or with a sum and a Relu behind (graph/fused_norm.h).
 // Statistics are summed in double: one pass suffices, and results agree with the two-pass float computation to float rounding.
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <type_traits>
 
 #include "cpu/kernels/channel_sums.h"
+#include "cpu/kernels/plain_floats.h"
 #include "cpu/kernels/register.h"
 #include "graph/fused_norm.h"
 #include "graph/window.h"
@@ -64,19 +64,9 @@ T Normalized(T x, float mean, float factor, float offset) {
   return static_cast<T>((static_cast<float>(x) - mean) * factor + offset);
 }
 
-// bfloat16 by operations on bits, so that loops vectorise. Rounds as the conversions of convert.h do.
-class PlainBfloat16 {
- public:
-  explicit PlainBfloat16(float value) {
-    const uint32_t bits = std::bit_cast<uint32_t>(value);
-    const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16, nan = ((bits >> 16) & 0x8000) | 0x7fc0;
-    bits_ = static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded);
-  }
-  explicit operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits_) << 16); }
-
- private:
-  uint16_t bits_;
-};
+template <typename Stored>
+using PlainFor = std::conditional_t<std::is_same_v<Stored, Eigen::bfloat16>, PlainBfloat16,
+                                    std::conditional_t<std::is_same_v<Stored, Eigen::half>, PlainHalf, Stored>>;
 
 // Sum and Relu of single elements as the ops alone have them.
 template <bool kSide, bool kRelu, typename T>
@@ -251,8 +241,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeBatchNorm(const OpInstance& node) {
   const bool relu = attrs.epilogue.relu;
   const int64_t scratch = Workspace::Bytes(view, !kBackward ? 3 : relu ? 6 : 4);
   return DispatchFloating(node, node.inputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
-    using Stored = typename decltype(tag)::type;
-    using T = std::conditional_t<std::is_same_v<Stored, Eigen::bfloat16>, PlainBfloat16, Stored>;
+    using T = PlainFor<typename decltype(tag)::type>;
     return MakeKernel(
         [view, attrs, relu](const KernelContext& context) {
           if constexpr (!kBackward) return RunForward<T>(context, view, attrs);

@@ -61,6 +61,12 @@ class BinaryKernel final : public Kernel {
     }
     const int64_t in_bytes = loop_.input_bytes(), out_bytes = loop_.output_bytes();
     ParallelRange(context, layout_.num_elements, options_.grain, [&](int64_t begin, int64_t end) {
+      if (HasShortRuns(layout_)) {
+        ForEachWideBlock(layout_, {a, b}, in_bytes, begin, end, [&](const char* const* operands, int64_t at, int64_t n) {
+          loop_.Run(BinaryMode::kVectorVector, operands[0], operands[1], out + at * out_bytes, n);
+        });
+        return;
+      }
       ForEachRun(layout_, begin, end, [&](const auto& offsets, int64_t at, int64_t n) {
         loop_.Run(mode_, a + offsets[0] * in_bytes, b + offsets[1] * in_bytes, out + at * out_bytes, n);
       });

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "millrace/types.h"
 
@@ -60,6 +61,17 @@ void ForEachRun(const BroadcastLayout& layout, int64_t begin, int64_t end, Run&&
     }
   }
 }
+
+// Whether there are several runs, shorter than what the call of a loop is worth.
+inline bool HasShortRuns(const BroadcastLayout& layout) {
+  return layout.num_elements > 0 && layout.dims.size() > 1 && layout.run() <= 32;
+}
+
+// Calls loop(operands, at, n) for blocks that make up output elements [begin, end), in order: operands[i] are the n elements of
+// input i that output elements `at` and on are made of, where the input repeats in a copy. Of one or two inputs with elements
+// of 1, 2, 4, 8 or 16 bytes; requires HasShortRuns.
+void ForEachWideBlock(const BroadcastLayout& layout, absl::Span<const char* const> inputs, int64_t element_bytes, int64_t begin, int64_t end,
+                      absl::FunctionRef<void(const char* const* operands, int64_t at, int64_t n)> loop);
 
 }  // namespace millrace::cpu
 

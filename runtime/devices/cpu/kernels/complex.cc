@@ -2,6 +2,7 @@
 #include "cpu/kernels/complex.h"
 
 #include "cpu/kernels/broadcast.h"
+#include "cpu/kernels/complex_math.h"
 #include "cpu/kernels/convert.h"
 #include "cpu/kernels/families.h"
 
@@ -35,6 +36,38 @@ Made MakeUnary(const OpInstance& node) {
   });
 }
 
+// By loops over arrays, of complex64 and of complex128.
+template <auto kOfFloat, auto kOfDouble>
+Made MakeLoops(const OpInstance& node) {
+  return DispatchComplex(node, node.inputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
+    using C = typename decltype(tag)::type;
+    const int64_t n = node.outputs[0].shape.num_elements();
+    return MakeKernel([n](const KernelContext& context) {
+      ParallelRange(context, n, kComplexMathGrain, [&](int64_t begin, int64_t end) {
+        const C* x = context.input<C>(0) + begin;
+        C* y = context.output<C>(0) + begin;
+        if constexpr (std::is_same_v<C, std::complex<float>>) {
+          kOfFloat(x, y, end - begin);
+        } else {
+          kOfDouble(x, y, end - begin);
+        }
+      });
+      return absl::OkStatus();
+    });
+  });
+}
+
+struct Div;
+// out[i] = Op::Apply(a[i * a_step], b[i * b_step])
+template <typename Op, typename In, typename Out>
+void RunPairs(const In* a, int64_t a_step, const In* b, int64_t b_step, Out* out, int64_t n) {
+  if constexpr (std::is_same_v<Op, Div>) {
+    ComplexDivide(a, a_step, b, b_step, out, n);
+  } else {
+    for (int64_t i = 0; i < n; ++i) out[i] = Op::Apply(a[i * a_step], b[i * b_step]);
+  }
+}
+
 template <typename Op, typename In>
 std::unique_ptr<Kernel> BinaryKernel(const OpInstance& node) {
   const Shape shapes[] = {node.inputs[0].shape, node.inputs[1].shape};
@@ -42,11 +75,18 @@ std::unique_ptr<Kernel> BinaryKernel(const OpInstance& node) {
   return MakeKernel([layout](const KernelContext& context) {
     ParallelRange(context, layout.num_elements, kComplexGrain, [&](int64_t begin, int64_t end) {
       using Out = decltype(Op::Apply(In(), In()));
+      if (HasShortRuns(layout)) {
+        const char* const inputs[] = {context.input<char>(0), context.input<char>(1)};
+        ForEachWideBlock(layout, inputs, sizeof(In), begin, end, [&](const char* const* operands, int64_t at, int64_t n) {
+          const In *a = reinterpret_cast<const In*>(operands[0]), *b = reinterpret_cast<const In*>(operands[1]);
+          RunPairs<Op>(a, 1, b, 1, context.output<Out>(0) + at, n);
+        });
+        return;
+      }
       const int64_t a_step = layout.repeats(0) ? 0 : 1, b_step = layout.repeats(1) ? 0 : 1;
       ForEachRun(layout, begin, end, [&](const auto& offsets, int64_t at, int64_t n) {
         const In *a = context.input<In>(0) + offsets[0], *b = context.input<In>(1) + offsets[1];
-        Out* out = context.output<Out>(0) + at;
-        for (int64_t i = 0; i < n; ++i) out[i] = Op::Apply(a[i * a_step], b[i * b_step]);
+        RunPairs<Op>(a, a_step, b, b_step, context.output<Out>(0) + at, n);
       });
     });
     return absl::OkStatus();
@@ -91,11 +131,6 @@ std::complex<T> LogOfOneAnd(std::complex<T> x) {
 
 MILLRACE_COMPLEX_UNARY(Negative, -x);
 MILLRACE_COMPLEX_UNARY(Square, Times(x, x));
-MILLRACE_COMPLEX_UNARY(Inverse, C(1) / x);
-MILLRACE_COMPLEX_UNARY(Sqrt, std::sqrt(x));
-MILLRACE_COMPLEX_UNARY(Rsqrt, C(1) / std::sqrt(x));
-MILLRACE_COMPLEX_UNARY(Exp, std::exp(x));
-MILLRACE_COMPLEX_UNARY(Log, std::log(x));
 MILLRACE_COMPLEX_UNARY(Sin, std::sin(x));
 MILLRACE_COMPLEX_UNARY(Cos, std::cos(x));
 MILLRACE_COMPLEX_UNARY(Tan, std::tan(x));
@@ -139,6 +174,21 @@ MILLRACE_COMPLEX_BINARY(RsqrtGrad, b == C(0) ? C(0) : Times(C(-0.5) * b, Times(T
 // These are given y conjugated.
 MILLRACE_COMPLEX_BINARY(TanhGrad, Times(b, C(1) - Times(a, a)));
 MILLRACE_COMPLEX_BINARY(SigmoidGrad, Times(Times(b, a), C(1) - a));
+
+void DoubleExp(const std::complex<double>* x, std::complex<double>* y, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) y[i] = std::exp(x[i]);
+}
+template <typename T>
+void Inverse(const std::complex<T>* x, std::complex<T>* y, int64_t n) {
+  const std::complex<T> one(1);
+  ComplexDivide(&one, 0, x, 1, y, n);
+}
+template <typename T>
+void DivLoop(BinaryMode mode, const void* a, const void* b, void* out, int64_t n) {
+  using C = std::complex<T>;
+  ComplexDivide(static_cast<const C*>(a), mode == BinaryMode::kScalarVector ? 0 : 1, static_cast<const C*>(b),
+                mode == BinaryMode::kVectorScalar ? 0 : 1, static_cast<C*>(out), n);
+}
 
 struct Join {
   template <typename T>
@@ -224,12 +274,12 @@ struct Entry {
 constexpr Entry kWithReal[] = {
     {"Neg", MakeUnary<Negative>},
     {"Square", MakeUnary<Square>},
-    {"Reciprocal", MakeUnary<Inverse>},
-    {"Inv", MakeUnary<Inverse>},
-    {"Sqrt", MakeUnary<Sqrt>},
-    {"Rsqrt", MakeUnary<Rsqrt>},
-    {"Exp", MakeUnary<Exp>},
-    {"Log", MakeUnary<Log>},
+    {"Reciprocal", MakeLoops<Inverse<float>, Inverse<double>>},
+    {"Inv", MakeLoops<Inverse<float>, Inverse<double>>},
+    {"Sqrt", MakeLoops<ComplexSqrt<float>, ComplexSqrt<double>>},
+    {"Rsqrt", MakeLoops<ComplexRsqrt<float>, ComplexRsqrt<double>>},
+    {"Exp", MakeLoops<ComplexExp, DoubleExp>},
+    {"Log", MakeLoops<ComplexLog<float>, ComplexLog<double>>},
     {"Sin", MakeUnary<Sin>},
     {"Cos", MakeUnary<Cos>},
     {"Tan", MakeUnary<Tan>},
@@ -315,7 +365,7 @@ BinaryLoop ComplexLoop(std::string_view op, DataType dtype) {
   if (op == "Add") return of(Add());
   if (op == "Sub") return of(Sub());
   if (op == "Mul") return of(Mul());
-  if (op == "Div") return of(Div());
+  if (op == "Div") return dtype == DataType::kComplex64 ? &DivLoop<float> : dtype == DataType::kComplex128 ? &DivLoop<double> : nullptr;
   return nullptr;
 }
 

@@ -3,6 +3,7 @@
 //   whole row r:  | part 0 row r | part 1 row r | … |      a row of part i has width[i] bytes
 #include <cstring>
 
+#include "cpu/kernels/copy_bytes.h"
 #include "cpu/kernels/register.h"
 #include "cpu/kernels/values.h"
 
@@ -54,24 +55,44 @@ void ForEachRun(const Layout& layout, int64_t begin, int64_t end, Copy&& copy) {
   }
 }
 
-inline void CopyBytes(char* out, const char* in, int64_t bytes) {
-  if (bytes == 4) {
-    std::memcpy(out, in, 4);
-  } else if (bytes == 8) {
-    std::memcpy(out, in, 8);
-  } else {
-    std::memcpy(out, in, bytes);
-  }
+constexpr int64_t kByteGrain = 4 * kElementGrain;
+
+// Whether the rows of all parts are narrow: then a block of rows is copied part by part.
+bool IsNarrow(const Layout& layout) {
+  return layout.row_bytes > 0 && std::all_of(layout.width_bytes.begin(), layout.width_bytes.end(),
+                                             [](int64_t width) { return width <= kNarrowBytes; });
 }
 
-constexpr int64_t kByteGrain = 4 * kElementGrain;
+// Joined part by part, long rows of many tiny parts would take longer than row by row.
+bool IsNarrowJoin(const Layout& layout) {
+  return IsNarrow(layout) && (layout.row_bytes < 4096 || layout.row_bytes / static_cast<int64_t>(layout.width_bytes.size()) >= 16);
+}
+
+// Calls copy(part, first row, rows) for blocks of the parts.
+template <typename Copy>
+void ForEachNarrowBlock(const KernelContext& context, const Layout& layout, Copy&& copy) {
+  const int64_t block = std::max<int64_t>(8192 / layout.row_bytes, 16);
+  ParallelRange(context, layout.rows, std::max<int64_t>(kByteGrain / layout.row_bytes, 1), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; row += block) {
+      for (int part = 0; part < static_cast<int>(layout.width_bytes.size()); ++part) copy(part, row, std::min(block, end - row));
+    }
+  });
+}
 
 KernelOr MakeJoin(Layout layout, int first_input) {
   return MakeKernel([layout = std::move(layout), first_input](const KernelContext& context) {
     char* out = context.output<char>(0);
+    if (IsNarrowJoin(layout)) {
+      ForEachNarrowBlock(context, layout, [&](int part, int64_t row, int64_t rows) {
+        const int64_t width = layout.width_bytes[part];
+        CopyNarrowRows(out + row * layout.row_bytes + layout.offset_bytes[part], layout.row_bytes,
+                       context.input<char>(first_input + part) + row * width, width, rows, width);
+      });
+      return absl::OkStatus();
+    }
     ParallelRange(context, layout.rows * layout.row_bytes, kByteGrain, [&](int64_t begin, int64_t end) {
       ForEachRun(layout, begin, end, [&](int part, int64_t in_part, int64_t in_whole, int64_t bytes) {
-        CopyBytes(out + in_whole, context.input<char>(first_input + part) + in_part, bytes);
+        std::memcpy(out + in_whole, context.input<char>(first_input + part) + in_part, bytes);
       });
     });
     return absl::OkStatus();
@@ -81,9 +102,17 @@ KernelOr MakeJoin(Layout layout, int first_input) {
 KernelOr MakeCut(Layout layout, int input) {
   return MakeKernel([layout = std::move(layout), input](const KernelContext& context) {
     const char* in = context.input<char>(input);
+    if (IsNarrow(layout)) {
+      ForEachNarrowBlock(context, layout, [&](int part, int64_t row, int64_t rows) {
+        const int64_t width = layout.width_bytes[part];
+        CopyNarrowRows(context.output<char>(part) + row * width, width, in + row * layout.row_bytes + layout.offset_bytes[part],
+                       layout.row_bytes, rows, width);
+      });
+      return absl::OkStatus();
+    }
     ParallelRange(context, layout.rows * layout.row_bytes, kByteGrain, [&](int64_t begin, int64_t end) {
       ForEachRun(layout, begin, end, [&](int part, int64_t in_part, int64_t in_whole, int64_t bytes) {
-        CopyBytes(context.output<char>(part) + in_part, in + in_whole, bytes);
+        std::memcpy(context.output<char>(part) + in_part, in + in_whole, bytes);
       });
     });
     return absl::OkStatus();

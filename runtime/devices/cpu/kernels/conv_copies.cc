@@ -1,9 +1,11 @@
 // Convolutions by float kernels on copies of their tensors: 16-bit floats converted, the input of a depthwise layer spread to
-// a channel for every output channel. A slice of images at a time, so that the copies are small where an image is.
+// a channel for every output channel. A slice of images at a time, or of a large image's rows, so that the copies are small.
 #include <array>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <utility>
+#include <vector>
 
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/conv_kernels.h"
@@ -13,8 +15,10 @@
 namespace millrace::cpu {
 namespace {
 
-// Copies of a slice's activations take no more, unless one image does.
+// Copies of a slice's activations take no more, unless one image or one slab does.
 constexpr int64_t kCopyBytes = int64_t{8} << 20;
+// Slabs of an image begin where tiles of minimal filtering do.
+constexpr int64_t kSlabRows = 4;
 
 // How a tensor is copied, `n` elements of it at a time: of each, `each` floats. load: into the copy; store: out of it.
 struct CopyRule {
@@ -29,46 +33,77 @@ Role ResultOf(ConvKind kind) {
   return kind == ConvKind::kForward ? kOutputRole : kind == ConvKind::kInput ? kInputRole : kFilterRole;
 }
 
+// The slices of a layer whose images have copies of `image_bytes` each.
+std::vector<ConvPiece> SlicesOf(const ConvGeometry& geometry, ConvKind kind, int64_t image_bytes, int64_t slab_bytes) {
+  ConvGeometry slice = geometry;
+  const int64_t most = std::max<int64_t>(kCopyBytes / std::max<int64_t>(image_bytes, 1), 1), wanted = (geometry.batch + most - 1) / most;
+  slice.batch = (geometry.batch + wanted - 1) / wanted;  // about as large as one another, but for the last
+  std::vector<ConvPiece> of_slice{ConvPiece{slice}};
+  if (image_bytes > slab_bytes) {
+    slice.batch = 1;
+    of_slice = CutRows(slice, kind, (image_bytes + slab_bytes - 1) / slab_bytes, kSlabRows);
+  }
+  std::vector<ConvPiece> pieces;
+  for (int64_t image = 0; image < geometry.batch; image += slice.batch) {
+    for (ConvPiece piece : of_slice) {
+      piece.geometry.batch = std::min(slice.batch, geometry.batch - image);
+      piece.input_offset += image * (geometry.input_elements() / geometry.batch);
+      piece.output_offset += image * (geometry.output_elements() / geometry.batch);
+      pieces.push_back(std::move(piece));
+    }
+  }
+  return pieces;
+}
+
 class CopyingConv final : public Kernel {
  public:
   // One rule per role.
-  CopyingConv(const ConvGeometry& geometry, ConvKind kind, std::array<CopyRule, 3> rules) : result_(ResultOf(kind)), slice_(geometry), last_(geometry) {
+  CopyingConv(const ConvGeometry& geometry, ConvKind kind, std::array<CopyRule, 3> rules, int64_t slab_bytes = kConvSlabBytes) : result_(ResultOf(kind)) {
     int64_t image_floats = 0;
     const std::array<int64_t, 3> elements{geometry.input_elements(), geometry.filter_elements(), geometry.output_elements()};
     for (Role role : {kInputRole, kOutputRole}) {
       if (rules[role].load) image_floats += elements[role] / geometry.batch * rules[role].each;
     }
-    const int64_t images = std::max<int64_t>(kCopyBytes / std::max<int64_t>(image_floats * static_cast<int64_t>(sizeof(float)), 1), 1);
-    // About as large as one another, but for the last.
-    slices_ = (geometry.batch + images - 1) / images;
-    slice_.batch = (geometry.batch + slices_ - 1) / slices_;
-    slices_ = (geometry.batch + slice_.batch - 1) / slice_.batch;
-    last_.batch = geometry.batch - (slices_ - 1) * slice_.batch;
+    pieces_ = SlicesOf(geometry, kind, image_floats * static_cast<int64_t>(sizeof(float)), slab_bytes);
+    for (const ConvPiece& piece : pieces_) {
+      slices_.push_back({0,
+                         {piece.input_offset, 0, piece.output_offset},
+                         {piece.geometry.input_elements(), geometry.filter_elements(), piece.geometry.output_elements()}});
+    }
     for (Role role : {kInputRole, kFilterRole, kOutputRole}) {
-      const int64_t of_image = elements[role] / geometry.batch;
-      const bool whole = role == kFilterRole;
-      parts_[role] = {std::move(rules[role]), whole ? elements[role] : of_image * slice_.batch, whole ? elements[role] : of_image * last_.batch, scratch_};
+      int64_t most = 0;
+      for (const Slice& slice : slices_) most = std::max(most, slice.elements[role]);
+      parts_[role] = {std::move(rules[role]), most, scratch_};
       if (parts_[role].copied()) scratch_ += parts_[role].copy_bytes();
     }
     partial_ = scratch_;
-    if (result_ == kFilterRole && slices_ > 1) scratch_ += parts_[kFilterRole].copy_bytes();
+    if (result_ == kFilterRole && slices_.size() > 1) scratch_ += parts_[kFilterRole].copy_bytes();
   }
 
-  // Makes the kernels of slices, and of the last one where it is smaller.
+  // Makes the kernels of slices: one for those that are alike.
   absl::Status MakeKernels(FloatConvMaker make) {
-    MR_ASSIGN_OR_RETURN(kernel_, make(slice_));
-    if (last_.batch == slice_.batch) return absl::OkStatus();
-    MR_ASSIGN_OR_RETURN(last_kernel_, make(last_));
+    const std::vector<ConvPiece> pieces = std::exchange(pieces_, {});
+    std::map<std::array<int64_t, 5>, int> made;
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      const ConvGeometry& g = pieces[i].geometry;
+      const auto [entry, added] = made.try_emplace({g.batch, g.in[0], g.out[0], g.pad_before[0], g.pad_after[0]}, static_cast<int>(kernels_.size()));
+      slices_[i].kernel = entry->second;
+      if (!added) continue;
+      MR_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, make(g));
+      kernels_.push_back(std::move(kernel));
+    }
     return absl::OkStatus();
   }
 
   int64_t scratch_bytes() const override {
-    return scratch_ + std::max(kernel_->scratch_bytes(), last_kernel_ != nullptr ? last_kernel_->scratch_bytes() : 0);
+    int64_t most = 0;
+    for (const std::unique_ptr<Kernel>& kernel : kernels_) most = std::max(most, kernel->scratch_bytes());
+    return scratch_ + most;
   }
 
   absl::Status Run(const KernelContext& context) const override {
-    if (result_ != kFilterRole && parts_[kFilterRole].copied()) Load(context, kFilterRole, 0);
-    for (int64_t slice = 0; slice < slices_; ++slice) {
+    if (result_ != kFilterRole && parts_[kFilterRole].copied()) Load(context, kFilterRole, slices_[0]);
+    for (const Slice& slice : slices_) {
       std::array<void*, 3> tensors;
       for (Role role : {kInputRole, kFilterRole, kOutputRole}) {
         const Part& part = parts_[role];
@@ -77,52 +112,54 @@ class CopyingConv final : public Kernel {
         if (part.copied() && role != result_ && role != kFilterRole) Load(context, role, slice);
       }
       void* result = tensors[result_];
-      if (result_ == kFilterRole && slice > 0) result = static_cast<std::byte*>(context.scratch) + partial_;
+      if (result_ == kFilterRole && &slice != &slices_[0]) result = static_cast<std::byte*>(context.scratch) + partial_;
       KernelContext inner = context;
       inner.inputs = tensors.data();
       inner.outputs = &result;
       inner.scratch = static_cast<std::byte*>(context.scratch) + scratch_;
-      MR_RETURN_IF_ERROR((IsLast(slice) && last_kernel_ != nullptr ? last_kernel_ : kernel_)->Run(inner));
+      MR_RETURN_IF_ERROR(kernels_[slice.kernel]->Run(inner));
       if (result != tensors[result_]) Add(context, static_cast<const float*>(result), static_cast<float*>(tensors[result_]));
       if (result_ != kFilterRole && parts_[result_].copied()) Store(context, slice);
     }
-    if (result_ == kFilterRole && parts_[kFilterRole].copied()) Store(context, 0);
+    if (result_ == kFilterRole && parts_[kFilterRole].copied()) Store(context, slices_[0]);
     return absl::OkStatus();
   }
 
  private:
   struct Part {
     CopyRule rule;
-    int64_t elements = 0, last_elements = 0;  // of a slice, of the last one
+    int64_t elements = 0;  // of the largest slice
     int64_t copy = 0;      // bytes of scratch before it
     bool copied() const { return rule.load != nullptr; }
     int64_t copy_bytes() const { return AlignUp(elements * rule.each * static_cast<int64_t>(sizeof(float))); }
   };
+  struct Slice {
+    int kernel = 0;
+    std::array<int64_t, 3> first, elements;  // of the tensors, by role
+  };
 
-  bool IsLast(int64_t slice) const { return slice + 1 == slices_; }
-  int64_t ElementsOf(Role role, int64_t slice) const { return IsLast(slice) ? parts_[role].last_elements : parts_[role].elements; }
   float* CopyOf(const KernelContext& context, Role role) const {
     return reinterpret_cast<float*>(static_cast<std::byte*>(context.scratch) + parts_[role].copy);
   }
-  std::byte* TensorAt(const KernelContext& context, Role role, int64_t slice) const {
+  std::byte* TensorAt(const KernelContext& context, Role role, const Slice& slice) const {
     void* tensor = role == result_ ? context.outputs[0] : context.inputs[role];
-    return static_cast<std::byte*>(tensor) + (role == kFilterRole ? 0 : slice * parts_[role].elements * parts_[role].rule.element_bytes);
+    return static_cast<std::byte*>(tensor) + slice.first[role] * parts_[role].rule.element_bytes;
   }
 
-  void Load(const KernelContext& context, Role role, int64_t slice) const {
+  void Load(const KernelContext& context, Role role, const Slice& slice) const {
     const CopyRule& rule = parts_[role].rule;
     const std::byte* from = TensorAt(context, role, slice);
     float* to = CopyOf(context, role);
-    ParallelRange(context, ElementsOf(role, slice), kElementGrain / rule.each, [&](int64_t begin, int64_t end) {
+    ParallelRange(context, slice.elements[role], kElementGrain / rule.each, [&](int64_t begin, int64_t end) {
       rule.load(from + begin * rule.element_bytes, to + begin * rule.each, end - begin);
     });
   }
 
-  void Store(const KernelContext& context, int64_t slice) const {
+  void Store(const KernelContext& context, const Slice& slice) const {
     const CopyRule& rule = parts_[result_].rule;
     const float* from = CopyOf(context, result_);
     std::byte* to = TensorAt(context, result_, slice);
-    ParallelRange(context, ElementsOf(result_, slice), kElementGrain / rule.each, [&](int64_t begin, int64_t end) {
+    ParallelRange(context, slice.elements[result_], kElementGrain / rule.each, [&](int64_t begin, int64_t end) {
       rule.store(from + begin * rule.each, to + begin * rule.element_bytes, end - begin);
     });
   }
@@ -134,12 +171,12 @@ class CopyingConv final : public Kernel {
   }
 
   const Role result_;
-  ConvGeometry slice_, last_;
-  int64_t slices_ = 1;
+  std::vector<ConvPiece> pieces_;  // until there are kernels
+  std::vector<Slice> slices_;  // of the pieces
   std::array<Part, 3> parts_;
   int64_t partial_ = 0;  // bytes of scratch before a slice's filter gradient
   int64_t scratch_ = 0;
-  std::unique_ptr<Kernel> kernel_, last_kernel_;
+  std::vector<std::unique_ptr<Kernel>> kernels_;
 };
 
 // Every number `each` times, a vector at a time where what that writes too much is written over or inside the copy.
@@ -165,10 +202,11 @@ void SumGroups(const float* from, float* to, int64_t n, int64_t each) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Kernel>> MakeWidenedConv(DataType dtype, const ConvGeometry& geometry, ConvKind kind, FloatConvMaker make) {
+absl::StatusOr<std::unique_ptr<Kernel>> MakeWidenedConv(DataType dtype, const ConvGeometry& geometry, ConvKind kind, FloatConvMaker make,
+                                                        int64_t slab_bytes) {
   const Widening widening = WideningOf(dtype);
   const CopyRule rule{DataTypeSize(dtype), 1, widening.load, widening.store};
-  auto kernel = std::make_unique<CopyingConv>(geometry, kind, std::array<CopyRule, 3>{rule, rule, rule});
+  auto kernel = std::make_unique<CopyingConv>(geometry, kind, std::array<CopyRule, 3>{rule, rule, rule}, slab_bytes);
   MR_RETURN_IF_ERROR(kernel->MakeKernels(make));
   return kernel;
 }

@@ -115,20 +115,25 @@ absl::StatusOr<ConvGeometry> ReadConvGeometry(const OpInstance& instance, ConvKi
   return g;
 }
 
+std::vector<ConvPiece> CutRows(const ConvGeometry& image, ConvKind kind, int64_t parts, int64_t aligned) {
+  const int64_t size = kind == ConvKind::kInput ? image.in[0] : image.out[0];
+  parts = image.channels_first ? 1 : std::clamp<int64_t>(parts, 1, std::max<int64_t>(size / aligned, 1));
+  std::vector<ConvPiece> pieces;
+  for (int64_t i = 0; i < parts; ++i) {
+    const int64_t begin = size * i / parts / aligned * aligned, end = i + 1 == parts ? size : size * (i + 1) / parts / aligned * aligned;
+    pieces.push_back(kind == ConvKind::kInput ? InputRows(image, begin, end) : OutputRows(image, begin, end));
+  }
+  const auto regular = [](const ConvPiece& piece) { return IsRegular(piece.geometry); };
+  if (parts == 1 || !std::all_of(pieces.begin(), pieces.end(), regular)) pieces.assign(1, ConvPiece{image});
+  return pieces;
+}
+
 std::vector<ConvPiece> CutConv(const ConvGeometry& geometry, ConvKind kind, int64_t most) {
   const int64_t wanted = PiecesWanted(geometry, kind, most);
   const int64_t groups = BatchPieces(geometry.batch, wanted);
   ConvGeometry image = geometry;
   image.batch = geometry.batch / groups;
-  const int64_t cut_dim = kind == ConvKind::kInput ? geometry.in[0] : geometry.out[0];
-  int64_t parts = image.batch == 1 && !geometry.channels_first ? std::clamp<int64_t>(wanted / groups, 1, cut_dim) : 1;
-  std::vector<ConvPiece> rows;
-  for (int64_t i = 0; i < parts; ++i) {
-    const int64_t begin = cut_dim * i / parts, end = cut_dim * (i + 1) / parts;
-    rows.push_back(kind == ConvKind::kInput ? InputRows(image, begin, end) : OutputRows(image, begin, end));
-  }
-  const auto regular = [](const ConvPiece& piece) { return IsRegular(piece.geometry); };
-  if (parts == 1 || !std::all_of(rows.begin(), rows.end(), regular)) rows.assign(1, ConvPiece{image});
+  const std::vector<ConvPiece> rows = CutRows(image, kind, image.batch == 1 ? wanted / groups : 1);
   std::vector<ConvPiece> pieces;
   for (int64_t i = 0; i < groups; ++i) {
     for (ConvPiece piece : rows) {

@@ -56,6 +56,10 @@ struct ConvPiece {
 inline constexpr int64_t kMaxConvPieces = 16;
 std::vector<ConvPiece> CutConv(const ConvGeometry& geometry, ConvKind kind, int64_t most = kMaxConvPieces);
 
+// Cuts one image along the outermost spatial dimension alone, at multiples of `aligned`: up to `parts` pieces, or one where a piece would
+// not be a layer of its own.
+std::vector<ConvPiece> CutRows(const ConvGeometry& image, ConvKind kind, int64_t parts, int64_t aligned = 1);
+
 }  // namespace millrace::cpu
 
 #endif  // MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_CONV_GEOMETRY_H_

@@ -37,10 +37,14 @@ std::unique_ptr<Kernel> MakeDepthwiseConv(const ConvGeometry& geometry, ConvKind
 // Makes the float32 kernel of a geometry.
 using FloatConvMaker = absl::FunctionRef<absl::StatusOr<std::unique_ptr<Kernel>>(const ConvGeometry&)>;
 
-// half and bfloat16 by the kernel of float32 that `make` chooses, results rounded once.
-absl::StatusOr<std::unique_ptr<Kernel>> MakeWidenedConv(DataType dtype, const ConvGeometry& geometry, ConvKind kind, FloatConvMaker make);
+// half and bfloat16 by the kernel of float32 that `make` chooses, results rounded once. An image whose copies take more than `slab_bytes` is
+// computed in slabs of about as much.
+inline constexpr int64_t kConvSlabBytes = int64_t{32} << 20;
+absl::StatusOr<std::unique_ptr<Kernel>> MakeWidenedConv(DataType dtype, const ConvGeometry& geometry, ConvKind kind, FloatConvMaker make,
+                                                        int64_t slab_bytes = kConvSlabBytes);
 
 // float32 depthwise layers with channels last by `make`'s kernel of a layer with a multiplier of 1 and as many output channels.
+// An image whose spread copy takes more than kConvSlabBytes is computed in slabs, too.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeSpreadDepthwiseConv(const ConvGeometry& geometry, ConvKind kind, FloatConvMaker make);
 
 }  // namespace millrace::cpu

@@ -5,6 +5,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "graph/float8.h"
+
 #ifdef __F16C__
 #include <immintrin.h>
 #endif
@@ -90,6 +92,24 @@ void FloatToBfloat16(const void* from, void* to, int64_t n) {
   }
 }
 
+template <typename Format>
+void FromFloat8(const void* from, void* to, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) static_cast<float*>(to)[i] = Float8ToFloat<Format>(static_cast<const uint8_t*>(from)[i]);
+}
+
+template <typename Format, typename From>
+void IntoFloat8(const void* from, void* to, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) static_cast<uint8_t*>(to)[i] = ToFloat8<Format>(static_cast<const From*>(from)[i]);
+}
+
+// Of float and double alone: TensorFlow makes no numbers of 8 bits of integers.
+template <typename From>
+ConvertFn Float8From(DataType to) {
+  if (to == DataType::kFloat8E5M2) return &IntoFloat8<E5M2, From>;
+  if (to == DataType::kFloat8E4M3fn) return &IntoFloat8<E4M3fn, From>;
+  return nullptr;
+}
+
 // Clears the last kBits bits of numbers; those of a NaN stay, which might be all that it has. What is left is no finer than normal numbers of To.
 template <typename From, typename Bits, int kBits, typename To>
 void Truncate(const void* from, void* to, int64_t n) {
@@ -157,6 +177,10 @@ ConvertFn LoadAsInt64(DataType from) {
 
 ConvertFn LoadAsFloat(DataType from) {
   switch (from) {
+    case DataType::kFloat8E5M2:
+      return &FromFloat8<E5M2>;
+    case DataType::kFloat8E4M3fn:
+      return &FromFloat8<E4M3fn>;
     case DataType::kHalf:
       return &HalfToFloat;
     case DataType::kBfloat16:
@@ -180,6 +204,7 @@ ConvertFn LoadAsFloat(DataType from) {
 }
 
 ConvertFn FloatTo(DataType to) {
+  if (IsFloat8(to)) return Float8From<float>(to);
   if (to == DataType::kHalf) return &FloatToHalf;
   if (to == DataType::kBfloat16) return &FloatToBfloat16;
   return StoreFrom<float>(to);
@@ -187,8 +212,9 @@ ConvertFn FloatTo(DataType to) {
 
 // One hop: out of the types that are computed as they are stored, and into float and int64.
 ConvertFn Direct(DataType from, DataType to) {
+  if (from == to && IsFloat8(from)) return &Convert<uint8_t, uint8_t>;  // as it is, a NaN too
   if (from == DataType::kFloat) return FloatTo(to);
-  if (from == DataType::kDouble) return StoreFrom<double>(to);
+  if (from == DataType::kDouble) return IsFloat8(to) ? Float8From<double>(to) : StoreFrom<double>(to);
   if (from == DataType::kInt64) return StoreFrom<int64_t>(to);
   if (from == DataType::kUint64) return StoreFrom<uint64_t>(to);
   if (to == DataType::kFloat) return LoadAsFloat(from);
@@ -198,7 +224,7 @@ ConvertFn Direct(DataType from, DataType to) {
 
 // The type that a two-hop conversion goes over: it holds every value of `from`.
 DataType Middle(DataType from) {
-  if (from == DataType::kHalf || from == DataType::kBfloat16) return DataType::kFloat;
+  if (from == DataType::kHalf || from == DataType::kBfloat16 || IsFloat8(from)) return DataType::kFloat;
   if (LoadAsInt64(from) != nullptr) return DataType::kInt64;
   return DataType::kInvalid;
 }
@@ -226,6 +252,7 @@ Widening WideningOf(DataType dtype) {
 }
 
 Conversion ConversionOf(DataType from, DataType to) {
+  if (IsFloat8(to) && !IsFloating(from) && !IsFloat8(from)) return {};
   if (ConvertFn direct = Direct(from, to)) return {.first = direct};
   // double and the 64-bit integers reach the 16-bit floats over float, as Eigen's conversions do.
   const bool wide = from == DataType::kDouble || from == DataType::kInt64 || from == DataType::kUint64;

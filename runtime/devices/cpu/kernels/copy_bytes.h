@@ -24,6 +24,39 @@ inline void CopyBytes(void* out, const void* in, int64_t bytes) {
   std::memcpy(out, in, static_cast<size_t>(bytes));
 }
 
+// Narrow rows of up to kNarrowBytes bytes, `rows` of them at fixed steps (in bytes) on either side.
+inline constexpr int64_t kNarrowBytes = 64;
+
+// Rows of kPart to 2 * kPart bytes: their first and their last kPart ones.
+template <int64_t kPart>
+void CopyPartsOfRows(char* out, int64_t out_step, const char* in, int64_t in_step, int64_t rows, int64_t bytes) {
+  struct Part {
+    char bytes[kPart];
+  };
+  const int64_t second = bytes - kPart;
+  if (second == 0) {
+    for (int64_t r = 0; r < rows; ++r) std::memcpy(out + r * out_step, in + r * in_step, kPart);
+    return;
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    Part a, b;
+    std::memcpy(&a, in + r * in_step, kPart);
+    std::memcpy(&b, in + r * in_step + second, kPart);
+    std::memcpy(out + r * out_step, &a, kPart);
+    std::memcpy(out + r * out_step + second, &b, kPart);
+  }
+}
+
+inline void CopyNarrowRows(char* out, int64_t out_step, const char* in, int64_t in_step, int64_t rows, int64_t bytes) {
+  if (bytes <= 0) return;
+  if (bytes == 1) return CopyPartsOfRows<1>(out, out_step, in, in_step, rows, bytes);
+  if (bytes < 4) return CopyPartsOfRows<2>(out, out_step, in, in_step, rows, bytes);
+  if (bytes < 8) return CopyPartsOfRows<4>(out, out_step, in, in_step, rows, bytes);
+  if (bytes < 16) return CopyPartsOfRows<8>(out, out_step, in, in_step, rows, bytes);
+  if (bytes < 32) return CopyPartsOfRows<16>(out, out_step, in, in_step, rows, bytes);
+  CopyPartsOfRows<32>(out, out_step, in, in_step, rows, bytes);
+}
+
 }  // namespace millrace::cpu
 
 #endif  // MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_COPY_BYTES_H_

@@ -1,4 +1,4 @@
-// Discrete Fourier transforms over the last one to three dimensions, of any length, in the precision of their numbers.
+// Discrete Fourier transforms over the last dimensions, of any length, in the precision of their numbers.
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -8,6 +8,7 @@
 #include "cpu/kernels/complex.h"
 #include "cpu/kernels/families.h"
 #include "cpu/kernels/fourier_lines.h"
+#include "millrace/status.h"
 
 namespace millrace::cpu {
 namespace {
@@ -115,23 +116,6 @@ class AtFirstRun {
   const std::shared_ptr<State> state_;
 };
 
-template <int kDims, bool kForward>
-absl::StatusOr<std::unique_ptr<Kernel>> MakeFft(const OpInstance& node) {
-  const Shape shape = node.outputs[0].shape;
-  return DispatchComplex(node, node.inputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
-    using C = typename decltype(tag)::type;
-    const auto make = [shape](bool tables) { return AlongLast<typename C::value_type>(shape, kDims, 0, tables); };
-    return MakeKernel(
-        [shape, transforms = AtFirstRun(make)](const KernelContext& context) {
-          C* data = context.output<C>(0);
-          if (data != context.input<C>(0)) std::copy_n(context.input<C>(0), shape.num_elements(), data);
-          for (const auto& transform : transforms.Get()) transform.template Run<kForward>(context, data, context.scratch);
-          return absl::OkStatus();
-        },
-        MostScratch(make(false)));
-  });
-}
-
 // Calls visit(row of `from`, row of `to`, rows) for runs of rows (lines of the last dimension) of the overlap of two
 // arrays that differ in the last dimensions; other rows of `to` are not visited.
 template <typename Visit>
@@ -157,6 +141,48 @@ void ForEachCommonRun(const Shape& from, const Shape& to, Visit&& visit) {
     start = row, start_of = other, length = 1;
   }
   if (length > 0) visit(start_of, start, length);
+}
+
+// As much of `in` as `out` has room for; zeros in the rest of it.
+template <typename C>
+void CopyCommon(const C* from, const Shape& in, const Shape& out, C* to) {
+  if (from == to) return;
+  if (in == out) {
+    std::copy_n(from, in.num_elements(), to);
+    return;
+  }
+  std::fill_n(to, out.num_elements(), C(0));
+  const int64_t step = in.dim(in.rank() - 1), step_to = out.dim(out.rank() - 1);
+  if (step == 0 || step_to == 0) return;
+  ForEachCommonRun(in, out, [&](int64_t from_row, int64_t to_row, int64_t rows) {
+    for (int64_t row = 0; row < rows; ++row) std::copy_n(from + (from_row + row) * step, std::min(step, step_to), to + (to_row + row) * step_to);
+  });
+}
+
+// Of how many of the last dimensions the transform is: kDims, or where that is 0 as many as there are axes.
+template <int kDims>
+absl::StatusOr<int> DimsOf(const OpInstance& node) {
+  if (kDims > 0) return kDims;
+  if (node.input_values.size() < 3 || node.input_values[2].empty()) return absl::InvalidArgumentError("axes are not known");
+  return static_cast<int>(node.input_values[2].num_elements());
+}
+
+template <int kDims, bool kForward>
+absl::StatusOr<std::unique_ptr<Kernel>> MakeFft(const OpInstance& node) {
+  const Shape in = node.inputs[0].shape, shape = node.outputs[0].shape;
+  MR_ASSIGN_OR_RETURN(const int dims, DimsOf<kDims>(node));
+  return DispatchComplex(node, node.inputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
+    using C = typename decltype(tag)::type;
+    const auto make = [shape, dims](bool tables) { return AlongLast<typename C::value_type>(shape, dims, 0, tables); };
+    return MakeKernel(
+        [in, shape, transforms = AtFirstRun(make)](const KernelContext& context) {
+          C* data = context.output<C>(0);
+          CopyCommon(context.input<C>(0), in, shape, data);
+          for (const auto& transform : transforms.Get()) transform.template Run<kForward>(context, data, context.scratch);
+          return absl::OkStatus();
+        },
+        MostScratch(make(false)));
+  });
 }
 
 // Lines of n real numbers and their n / 2 + 1 complex ones, the rest being mirror images. Of an even length they are
@@ -315,11 +341,12 @@ template <int kDims>
 absl::StatusOr<std::unique_ptr<Kernel>> MakeRfft(const OpInstance& node) {
   const Shape in = node.inputs[0].shape, out = node.outputs[0].shape;
   if (node.input_values.size() < 2 || node.input_values[1].empty()) return absl::InvalidArgumentError("fft_length is not known");
-  const int64_t n = node.input_values[1].IntAt(kDims - 1), half = out.dim(out.rank() - 1);
+  MR_ASSIGN_OR_RETURN(const int dims, DimsOf<kDims>(node));
+  const int64_t n = node.input_values[1].IntAt(dims - 1), half = out.dim(out.rank() - 1);
   return DispatchComplex(node, node.outputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
     using C = typename decltype(tag)::type;
     using T = typename C::value_type;
-    const auto make = [n, out](bool tables) { return RealTransforms<T>(n, out, kDims, tables); };
+    const auto make = [n, out, dims](bool tables) { return RealTransforms<T>(n, out, dims, tables); };
     return MakeKernel(
         [in, out, half, transforms = AtFirstRun(make)](const KernelContext& context) {
           std::fill_n(context.output<C>(0), in.num_elements() == 0 ? out.num_elements() : 0, C(0));
@@ -341,6 +368,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeRfft(const OpInstance& node) {
 template <int kDims>
 absl::StatusOr<std::unique_ptr<Kernel>> MakeIrfft(const OpInstance& node) {
   const Shape in = node.inputs[0].shape, out = node.outputs[0].shape;
+  MR_ASSIGN_OR_RETURN(const int dims, DimsOf<kDims>(node));
   const int64_t n = out.dim(out.rank() - 1), half = n / 2 + 1;
   Shape middle = out;
   middle.set_dim(out.rank() - 1, half);
@@ -348,7 +376,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeIrfft(const OpInstance& node) {
   return DispatchComplex(node, node.inputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
     using C = typename decltype(tag)::type;
     using T = typename C::value_type;
-    const auto make = [n, middle](bool tables) { return RealTransforms<T>(n, middle, kDims, tables); };
+    const auto make = [n, middle, dims](bool tables) { return RealTransforms<T>(n, middle, dims, tables); };
     return MakeKernel(
         [=, transforms = AtFirstRun(make)](const KernelContext& context) {
           std::fill_n(context.output<T>(0), in.num_elements() == 0 ? out.num_elements() : 0, T(0));
@@ -376,15 +404,19 @@ void RegisterFourierKernels(KernelRegistry& registry) {
   AddKernel(registry, "FFT", MakeFft<1, true>);
   AddKernel(registry, "FFT2D", MakeFft<2, true>);
   AddKernel(registry, "FFT3D", MakeFft<3, true>);
+  AddKernel(registry, "FFTND", MakeFft<0, true>);
   AddKernel(registry, "IFFT", MakeFft<1, false>);
   AddKernel(registry, "IFFT2D", MakeFft<2, false>);
   AddKernel(registry, "IFFT3D", MakeFft<3, false>);
+  AddKernel(registry, "IFFTND", MakeFft<0, false>);
   AddKernel(registry, "RFFT", MakeRfft<1>);
   AddKernel(registry, "RFFT2D", MakeRfft<2>);
   AddKernel(registry, "RFFT3D", MakeRfft<3>);
+  AddKernel(registry, "RFFTND", MakeRfft<0>);
   AddKernel(registry, "IRFFT", MakeIrfft<1>);
   AddKernel(registry, "IRFFT2D", MakeIrfft<2>);
   AddKernel(registry, "IRFFT3D", MakeIrfft<3>);
+  AddKernel(registry, "IRFFTND", MakeIrfft<0>);
 }
 
 }  // namespace millrace::cpu

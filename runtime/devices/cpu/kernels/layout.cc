@@ -187,7 +187,9 @@ struct BlockLayout {
   Ints block, before;
   Ints plain, blocked;  // spatial dimensions of either side
   int64_t images = 1;   // batch of the plain side
-  int64_t run_bytes = 1;
+  int64_t element_bytes = 1, run = 1;
+  int64_t offsets = 1;   // inside a block
+  bool padded = false;   // the blocked side holds positions that the plain side has not
 };
 
 absl::StatusOr<BlockLayout> ReadBlocks(const ValueReader& reader, bool to_batch) {
@@ -207,30 +209,58 @@ absl::StatusOr<BlockLayout> ReadBlocks(const ValueReader& reader, bool to_batch)
     layout.before.push_back(edges[2 * k]);
     layout.plain.push_back(plain.dim(k + 1));
     layout.blocked.push_back(blocked.dim(k + 1));
+    layout.offsets *= layout.block[k];
+    layout.padded |= layout.before[k] != 0 || layout.plain[k] != layout.block[k] * layout.blocked[k];
   }
   layout.images = plain.dim(0);
-  MR_ASSIGN_OR_RETURN(layout.run_bytes, ElementSize(instance));
-  for (int d = dims + 1; d < in.rank(); ++d) layout.run_bytes *= in.dim(d);
+  MR_ASSIGN_OR_RETURN(layout.element_bytes, ElementSize(instance));
+  for (int d = dims + 1; d < in.rank(); ++d) layout.run *= in.dim(d);
   return layout;
 }
 
-// The run of the other side that shows at run `r` of the blocked side, or -1 in the padding.
-int64_t PlainRun(const BlockLayout& layout, int64_t r) {
-  Ints position(layout.block.size());
+// Copies what the sides share of the batch entries at `offset` inside a block, or at all offsets where nothing is padded.
+template <bool kToBatch>
+void CopyBlockOffset(const BlockLayout& layout, const KernelContext& context, int64_t offset) {
+  const auto plain_strides = RowMajorStrides(layout.plain), blocked_strides = RowMajorStrides(layout.blocked);
+  int64_t plain_image = layout.run, blocked_image = layout.run;
+  for (int64_t dim : layout.plain) plain_image *= dim;
+  for (int64_t dim : layout.blocked) blocked_image *= dim;
+  StridedCopy copy(layout.element_bytes);
+  const auto add = [&](int64_t size, int64_t plain, int64_t blocked) {
+    kToBatch ? copy.AddDim(size, plain, blocked) : copy.AddDim(size, blocked, plain);
+  };
+  add(layout.images, plain_image, blocked_image);
+  add(layout.run, 1, 1);
+  int64_t plain_at = 0, blocked_at = offset * layout.images * blocked_image, rest = offset;
+  int64_t entry = layout.images * blocked_image;  // between offsets of the dimension at hand
   for (int k = static_cast<int>(layout.block.size()) - 1; k >= 0; --k) {
-    position[k] = r % layout.blocked[k];
-    r /= layout.blocked[k];
+    const int64_t block = layout.block[k], plain_stride = plain_strides[k] * layout.run, blocked_stride = blocked_strides[k] * layout.run;
+    const int64_t at = rest % block - layout.before[k];  // of the first position
+    rest /= block;
+    const int64_t first = at < 0 ? (block - 1 - at) / block : 0;
+    const int64_t behind = std::min(layout.blocked[k], (layout.plain[k] - at + block - 1) / block);
+    add(std::max<int64_t>(behind - first, 0), block * plain_stride, blocked_stride);
+    plain_at += (at + first * block) * plain_stride;
+    blocked_at += first * blocked_stride;
+    if (!layout.padded) add(block, plain_stride, entry);
+    entry *= block;
   }
-  const int64_t image = r % layout.images;
-  int64_t offset = r / layout.images, run = 0, scale = 1;
-  for (int k = static_cast<int>(layout.block.size()) - 1; k >= 0; --k) {
-    const int64_t index = position[k] * layout.block[k] + offset % layout.block[k] - layout.before[k];
-    offset /= layout.block[k];
-    if (index < 0 || index >= layout.plain[k]) return -1;
-    run += index * scale;
-    scale *= layout.plain[k];
-  }
-  return run + image * scale;
+  copy.set_in_offset(kToBatch ? plain_at : blocked_at);
+  copy.set_out_offset(kToBatch ? blocked_at : plain_at);
+  copy.Prepare();
+  copy.Run(context, context.inputs[0], context.outputs[0]);
+}
+
+template <bool kToBatch>
+void CopyBlocks(const BlockLayout& layout, const KernelContext& context) {
+  const int64_t copies = layout.padded ? layout.offsets : 1;
+  const int64_t elements = (kToBatch ? context.output_type(0) : context.input_type(0)).shape.num_elements() / copies;
+  // Copies that are too small to be shared out themselves go to several threads; of larger ones each goes to all threads.
+  const int64_t worth = 4 * kElementGrain / layout.element_bytes;
+  const int64_t grain = elements < worth ? worth / std::max<int64_t>(elements, 1) : copies;
+  ParallelRange(context, copies, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t offset = begin; offset < end; ++offset) CopyBlockOffset<kToBatch>(layout, context, offset);
+  });
 }
 
 template <bool kToBatch>
@@ -238,22 +268,8 @@ KernelOr MakeBlocks(const OpInstance& instance) {
   const auto build = [](const ValueReader& reader) { return ReadBlocks(reader, kToBatch); };
   return MakePlannedKernel(instance, {1, static_cast<int>(instance.inputs.size()) - 1}, build,
                            [](const BlockLayout& layout, const KernelContext& context) {
-                             const int64_t bytes = layout.run_bytes;
-                             const int64_t blocked_bytes =
-                                 kToBatch ? context.output_type(0).size_bytes() : context.input_type(0).size_bytes();
-                             const int64_t runs = bytes == 0 ? 0 : blocked_bytes / bytes;
-                             const char* in = context.input<char>(0);
-                             char* out = context.output<char>(0);
-                             ParallelRange(context, runs, std::max<int64_t>(kElementGrain / std::max<int64_t>(bytes, 1), 64),
-                                           [&](int64_t begin, int64_t end) {
-                                             for (int64_t r = begin; r < end; ++r) {
-                                               const int64_t plain = PlainRun(layout, r);
-                                               if (kToBatch && plain < 0) std::memset(out + r * bytes, 0, bytes);
-                                               if (plain < 0) continue;
-                                               kToBatch ? CopyRow(out + r * bytes, in + plain * bytes, bytes)
-                                                        : CopyRow(out + plain * bytes, in + r * bytes, bytes);
-                                             }
-                                           });
+                             if (kToBatch && layout.padded) FillZero(context, context.outputs[0], context.output_type(0).size_bytes());
+                             CopyBlocks<kToBatch>(layout, context);
                              return absl::OkStatus();
                            });
 }

@@ -365,10 +365,12 @@ class TriangularSolve {
     if (kBanded) {
       MR_RETURN_IF_ERROR(CheckDiagonals(context));
     }
-    // Of one matrix in memory at a time the columns are shared out, of many small ones the matrices.
+    // Of one matrix in memory at a time the columns are shared out. The matrices are where there is little to do or only a strip, and
+    // where there are many of a size that one of every shard may be in memory.
     const int64_t strips = (batch.columns + kStripColumns<S> - 1) / kStripColumns<S>;
     const int64_t work = batch.rows * batch.rows * batch.columns;
-    if (strips > 1 && work >= 2 * kGrain) {
+    const bool side_by_side = batch.count >= kMaxShards && batch.rows * batch.rows <= 512 * 512;
+    if (strips > 1 && work >= 2 * kGrain && !side_by_side) {
       for (int64_t i = 0; i < batch.count; ++i) Solve(context, i, strips, std::max<int64_t>(kGrain * strips / work, 1));
     } else {
       ParallelRange(context, batch.count, std::max<int64_t>(kGrain / work, 1), [&](int64_t begin, int64_t end) {

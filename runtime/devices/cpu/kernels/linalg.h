@@ -3,6 +3,8 @@
 #ifndef MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_LINALG_H_
 #define MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_LINALG_H_
 
+#include <algorithm>
+#include <array>
 #include <complex>
 
 #include <Eigen/Core>
@@ -44,12 +46,29 @@ absl::StatusOr<std::unique_ptr<Kernel>> DispatchMatrix(const OpInstance& node, D
   }
 }
 
-// A kernel that calls fn(S(), context, batch, i) -> Status for every matrix i of input 0, in order, until one fails.
+// How many matrices are taken side by side at most. What they are computed in is outside of the plan: together they have no more
+// elements than so many of 128 by 128, or there is one at a time.
+inline int64_t MostSideBySide(const MatrixBatch& batch) {
+  return std::clamp<int64_t>(kMaxShards * 128 * 128 / std::max<int64_t>(batch.elements(), 1), 1, kMaxShards);
+}
+
+// A kernel that calls fn(S(), context, batch, i) -> Status for every matrix i of input 0, small ones side by side. Fails as the first
+// of those does that fail.
 template <typename S, typename Fn>
 std::unique_ptr<Kernel> EachMatrixOf(const OpInstance& node, Fn fn) {
   return MakeKernel([batch = MatrixBatch(node.inputs[0].shape), fn](const KernelContext& context) -> absl::Status {
-    for (int64_t i = 0; i < batch.count; ++i) MR_RETURN_IF_ERROR(fn(S(), context, batch, i));
-    return absl::OkStatus();
+    constexpr int64_t kGrain = 8 * kElementGrain;  // products
+    const int64_t work = batch.elements() * std::min(batch.rows, batch.columns);
+    const int64_t shards = NumShards(batch.count, kGrain / std::max<int64_t>(work, 1), MostSideBySide(batch));
+    std::array<absl::Status, kMaxShards> failures;
+    const auto run = [&](int64_t s) {
+      for (int64_t i = batch.count * s / shards; i < batch.count * (s + 1) / shards && failures[s].ok(); ++i) {
+        failures[s] = fn(S(), context, batch, i);
+      }
+    };
+    shards == 1 ? run(0) : context.parallel->For(shards, run);
+    const auto first = std::find_if(failures.begin(), failures.end(), [](const absl::Status& status) { return !status.ok(); });
+    return first == failures.end() ? absl::OkStatus() : *first;
   });
 }
 

@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "cpu/kernels/pool.h"
+#include "cpu/kernels/pool_lines.h"
 #include "cpu/kernels/pool_windows.h"
 #include "cpu/kernels/register.h"
 #include "millrace/status.h"
@@ -13,25 +14,30 @@ namespace {
 template <typename T>
 constexpr bool kIsShortFloat = std::is_same_v<T, Eigen::half> || std::is_same_v<T, Eigen::bfloat16>;
 
-// Of 16-bit floats by their bits, as signed magnitudes, so that loops vectorise. `into` holds no NaN.
+// Of 16-bit floats by their bits, as signed magnitudes, so that loops vectorise. `into` is no NaN.
 template <typename T>
-[[gnu::always_inline]] inline void MaxInto(const T* __restrict__ from, int64_t channels, T* __restrict__ into) {
+[[gnu::always_inline]] inline void MaxInto(const T& from, T& into) {
   if constexpr (kIsShortFloat<T>) {
     constexpr int16_t kInfinity = std::is_same_v<T, Eigen::half> ? 0x7c00 : 0x7f80;
-    const auto* values = reinterpret_cast<const int16_t*>(from);
-    auto* best = reinterpret_cast<int16_t*>(into);
-    for (int64_t c = 0; c < channels; ++c) {
-      const int16_t size = values[c] & 0x7fff, best_size = best[c] & 0x7fff;
-      const int16_t key = values[c] < 0 ? -size : size, best_key = best[c] < 0 ? -best_size : best_size;
-      best[c] = (key > best_key) & (size <= kInfinity) ? values[c] : best[c];
-    }
+    const auto& value = reinterpret_cast<const int16_t&>(from);
+    auto& best = reinterpret_cast<int16_t&>(into);
+    const int16_t size = value & 0x7fff, best_size = best & 0x7fff;
+    const int16_t key = value < 0 ? -size : size, best_key = best < 0 ? -best_size : best_size;
+    best = (key > best_key) & (size <= kInfinity) ? value : best;
   } else {
-    for (int64_t c = 0; c < channels; ++c) into[c] = from[c] > into[c] ? from[c] : into[c];
+    into = from > into ? from : into;
   }
+}
+
+template <typename T>
+[[gnu::always_inline]] inline void MaxInto(const T* __restrict__ from, int64_t channels, T* __restrict__ into) {
+  for (int64_t c = 0; c < channels; ++c) MaxInto(from[c], into[c]);
 }
 
 // Elements of a part of a row that is kept.
 constexpr int64_t kRowPart = 2048;
+// So many are a loop of their own for a tap of a window.
+constexpr int64_t kManyChannels = 64;
 
 // Whether maxima over the rows of windows come first, then those over columns: where windows share columns, or of few channels. Of
 // zeros of both signs it may be another one than otherwise.
@@ -79,6 +85,21 @@ absl::Status RunMaxPool(const KernelContext& context, const PoolGeometry& geomet
       T* to = output + row * geometry.output_row_elements();
       std::fill(to, to + geometry.output_row_elements(), Eigen::NumTraits<T>::lowest());
       MaxOfRows(geometry, input + image * image_elements, t0, t1, to);
+    });
+    return absl::OkStatus();
+  }
+  if (geometry.channels < kManyChannels) {
+    ParallelOutputRows(context, geometry, [&](int64_t row, int64_t image, TapRange t0, TapRange t1) {
+      const T* from = input + image * image_elements;
+      T* to = output + row * geometry.output_row_elements();
+      std::fill_n(to, geometry.output_row_elements(), Eigen::NumTraits<T>::lowest());
+      ForColumnParts(geometry, [&](TapRange part) {
+        ForOutputLines(geometry, t0, t1, part, [&](int64_t windows, int64_t at, int64_t tap) {
+          T* maxima = to + part.begin * geometry.channels + at;
+          const T* source = from + tap;
+          ForLine(windows, geometry.channels, geometry.dims[2].stride, [=](int64_t out, int64_t in) { MaxInto(source[in], maxima[out]); });
+        });
+      });
     });
     return absl::OkStatus();
   }

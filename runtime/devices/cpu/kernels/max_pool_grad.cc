@@ -5,6 +5,7 @@
 #include "absl/container/inlined_vector.h"
 #include "cpu/kernels/lanes.h"
 #include "cpu/kernels/pool.h"
+#include "cpu/kernels/pool_lines.h"
 #include "cpu/kernels/pool_windows.h"
 #include "cpu/kernels/register.h"
 #include "millrace/status.h"
@@ -227,26 +228,22 @@ class WideWindowGrad final : public Kernel {
 template <typename T>
 absl::Status RunEveryMaximumGrad(const KernelContext& context, const PoolGeometry& geometry) {
   const T tie(1e-5);
-  const T *input = context.input<T>(0), *output = context.input<T>(1), *dy = context.input<T>(2);
-  T* dx = context.output<T>(0);
-  const int64_t row_elements = geometry.input_row_elements();
-  const int64_t image_elements = geometry.input_rows() * row_elements;
+  const WindowDim& columns = geometry.dims[2];
+  const int64_t channels = geometry.channels, row_elements = geometry.input_row_elements();
   const int64_t image_windows = geometry.output_rows() * geometry.output_row_elements();
   ParallelInputRows(context, geometry, [&](int64_t image, int64_t first_row, int64_t last_row) {
-    const T* in = input + image * image_elements;
-    T* to = dx + image * image_elements;
-    std::fill(to + first_row * row_elements, to + last_row * row_elements, T(0));
-    ForEachWindowReaching(geometry, first_row, last_row, [&](TapRange t0, TapRange t1, TapRange t2, int64_t index) {
-      const T* maximum = output + image * image_windows + index * geometry.channels;
-      const T* gradient = dy + image * image_windows + index * geometry.channels;
-      ForEachTap(geometry, t0, t1, t2, [&](int64_t row, int64_t tap) {
-        if (row < first_row || row >= last_row) return;
-        const T* from = in + tap;
-        T* into = to + tap;
-#pragma GCC ivdep
-        for (int64_t c = 0; c < geometry.channels; ++c) into[c] += maximum[c] - from[c] < tie ? gradient[c] : T(0);
+    for (int64_t row = first_row; row < last_row; ++row) {
+      const int64_t row_at = (image * geometry.input_rows() + row) * row_elements;
+      T* to = context.output<T>(0) + row_at;
+      std::fill_n(to, row_elements, T(0));
+      ForWindowLines(geometry, row, [&](TapRange, TapRange, TapRange run, int64_t k, int64_t row_windows) {
+        const int64_t window = image * image_windows + row_windows + run.begin * channels, at = (columns.Start(run.begin) + k) * channels;
+        const T *from = context.input<T>(0) + row_at + at, *maximum = context.input<T>(1) + window, *gradient = context.input<T>(2) + window;
+        T* into = to + at;
+        ForLine(run.end - run.begin, channels, columns.stride,
+                [=](int64_t out, int64_t in) { into[in] += maximum[out] - from[in] < tie ? gradient[out] : T(0); });
       });
-    });
+    }
   });
   return absl::OkStatus();
 }

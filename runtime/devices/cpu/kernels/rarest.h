@@ -7,9 +7,13 @@
 namespace millrace::cpu {
 
 void RegisterQuantizeKernels(KernelRegistry& registry);      // QuantizeV2, Dequantize
+void RegisterQuantizedKernels(KernelRegistry& registry);     // QuantizedConv2D, Requantize
 void RegisterClusteringKernels(KernelRegistry& registry);    // NearestNeighbors, KmeansPlusPlusInitialization
 void RegisterIndexShuffleKernels(KernelRegistry& registry);  // RandomIndexShuffle
 void RegisterSparseProductKernels(KernelRegistry& registry);  // _SparseMatrixProduct
+void RegisterDrawBoxesKernels(KernelRegistry& registry);     // DrawBoundingBoxes
+void RegisterUnicodeScriptKernels(KernelRegistry& registry);
+void RegisterArgmaxGatherKernels(KernelRegistry& registry);  // MaxPoolGradGradWithArgmax
 
 }  // namespace millrace::cpu
 

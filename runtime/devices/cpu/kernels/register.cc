@@ -77,9 +77,13 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterDilationKernels(registry);
   RegisterRoundTripKernels(registry);
   RegisterQuantizeKernels(registry);
+  RegisterQuantizedKernels(registry);
   RegisterClusteringKernels(registry);
   RegisterIndexShuffleKernels(registry);
   RegisterSparseProductKernels(registry);
+  RegisterDrawBoxesKernels(registry);
+  RegisterArgmaxGatherKernels(registry);
+  RegisterUnicodeScriptKernels(registry);
   RegisterFillRowsKernels(registry);
   RegisterIsotonicKernels(registry);
   RegisterSpecialRareKernels(registry);

@@ -32,23 +32,52 @@ std::vector<Cover> Covers(int64_t in, int64_t out, float scale) {
 
 constexpr int64_t kPixelChannels = 16;
 
-// One output pixel's `channels` channels, at most kPixelChannels; kChannels of them unless it is 0.
-template <int kChannels, typename T>
-void AddArea(const T* image, int64_t row_step, int64_t pixel_step, int64_t channels, const Cover& y, const Cover& x, float share,
-             float* to) {
-  constexpr int64_t kRoom = kChannels > 0 ? kChannels : kPixelChannels;
-  const int64_t n = kChannels > 0 ? kChannels : channels;
-  float sums[kRoom] = {};
-  for (size_t j = 0; j < y.parts.size(); ++j) {
-    const T* row = image + y.at[j] * row_step;
-    float of_row[kRoom] = {};
-    for (size_t i = 0; i < x.parts.size(); ++i) {
-      const T* pixel = row + x.at[i] * pixel_step;
-      for (int64_t c = 0; c < n; ++c) of_row[c] += static_cast<float>(pixel[c]) * y.parts[j] * x.parts[i];
-    }
-    for (int64_t c = 0; c < n; ++c) sums[c] += of_row[c];
+// The channels of a pixel: three and four beside each other in a register.
+template <int kChannels>
+struct ChannelSums {
+  float lanes[kChannels == 0 ? kPixelChannels : kChannels] = {};
+
+  template <typename T>
+  void AddProducts(const T* pixel, float y, float x, int64_t n) {
+    for (int64_t c = 0; c < n; ++c) lanes[c] += static_cast<float>(pixel[c]) * y * x;
   }
-  for (int64_t c = 0; c < n; ++c) to[c] = sums[c] * share;
+  void Add(const ChannelSums& other, int64_t n) {
+    for (int64_t c = 0; c < n; ++c) lanes[c] += other.lanes[c];
+  }
+};
+template <int kChannels>
+  requires(kChannels == 3 || kChannels == 4)
+struct ChannelSums<kChannels> {
+  typedef float Lanes __attribute__((vector_size(16)));
+  Lanes lanes = {};
+
+  template <typename T>
+  void AddProducts(const T* pixel, float y, float x, int64_t) {
+    float values[4] = {};
+    for (int c = 0; c < kChannels; ++c) values[c] = static_cast<float>(pixel[c]);
+    lanes += Lanes{values[0], values[1], values[2], values[3]} * y * x;
+  }
+  void Add(const ChannelSums& other, int64_t) { lanes += other.lanes; }
+};
+
+// Of a row of output pixels that cover `y` some channels, at most kPixelChannels: kChannels of them unless it is 0.
+template <int kChannels, typename T>
+void AddAreas(const T* image, int64_t columns, int64_t pixel_step, int64_t channels, const Cover& y, const std::vector<Cover>& across, float share,
+              float* to) {
+  const int64_t n = kChannels > 0 ? kChannels : channels;
+  for (const Cover& x : across) {
+    const float* const x_parts = x.parts.data();
+    const int64_t *const x_at = x.at.data(), x_count = static_cast<int64_t>(x.parts.size());
+    ChannelSums<kChannels> sums;
+    for (size_t j = 0; j < y.parts.size(); ++j) {
+      const T* row = image + y.at[j] * columns * pixel_step;
+      ChannelSums<kChannels> of_row;
+      for (int64_t i = 0; i < x_count; ++i) of_row.AddProducts(row + x_at[i] * pixel_step, y.parts[j], x_parts[i], n);
+      sums.Add(of_row, n);
+    }
+    for (int64_t c = 0; c < n; ++c) to[c] = sums.lanes[c] * share;
+    to += pixel_step;
+  }
 }
 
 template <typename T>
@@ -65,18 +94,16 @@ absl::Status Resize(const KernelContext& context) {
       const int64_t b = line / out.dim(1);
       const Cover& y = down[line % out.dim(1)];
       const T* image = context.input<T>(0) + b * rows * columns * channels;
-      for (int64_t o = 0; o < out.dim(2); ++o) {
-        const Cover& x = across[o];
-        float* to = context.output<float>(0) + (line * out.dim(2) + o) * channels;
-        for (int64_t c = 0; c < channels; c += kPixelChannels) {
-          const int64_t n = std::min(kPixelChannels, channels - c);
-          const auto add = n == 1   ? &AddArea<1, T>
-                           : n == 2 ? &AddArea<2, T>
-                           : n == 3 ? &AddArea<3, T>
-                           : n == 4 ? &AddArea<4, T>
-                                    : &AddArea<0, T>;
-          add(image + c, columns * channels, channels, n, y, x, share, to + c);
-        }
+      float* to = context.output<float>(0) + line * out.dim(2) * channels;
+      for (int64_t c = 0; c < channels; c += kPixelChannels) {
+        const int64_t n = std::min(kPixelChannels, channels - c);
+        const auto add = n == 1   ? &AddAreas<1, T>
+                         : n == 2 ? &AddAreas<2, T>
+                         : n == 3 ? &AddAreas<3, T>
+                         : n == 4 ? &AddAreas<4, T>
+                         : n == kPixelChannels ? &AddAreas<kPixelChannels, T>
+                                               : &AddAreas<0, T>;
+        add(image + c, columns, channels, n, y, across, share, to + c);
       }
     }
   });

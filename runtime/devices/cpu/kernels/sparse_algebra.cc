@@ -73,8 +73,9 @@ double Threshold(const KernelContext& context) {
   return threshold;
 }
 
+// keep_all: no sum is too small, nor NaN.
 template <typename T, Join kJoin>
-absl::Status Unite(const KernelContext& context) {
+absl::Status Unite(const KernelContext& context, bool keep_all) {
   MR_RETURN_IF_ERROR(ExpectEqualShapes(context, 2, 5));
   if constexpr (kJoin != Join::kAdd) {
     MR_ASSIGN_OR_RETURN(const Ints inside, ValueReader(context).ints(2));
@@ -100,7 +101,7 @@ absl::Status Unite(const KernelContext& context) {
        [&](int64_t i, int64_t j) {
          if constexpr (kJoin == Join::kAdd) {
            const T sum = static_cast<T>(a[i] + b[j]);
-           if (least <= SizeOf(sum)) put(0, i, sum);
+           if (keep_all || least <= SizeOf(sum)) put(0, i, sum);
          } else {
            const bool is_nan = b[j] != b[j];  // one of a stays by itself
            put(0, i, is_nan ? b[j] : kJoin == Join::kMax ? std::max(a[i], b[j]) : std::min(a[i], b[j]));
@@ -117,9 +118,10 @@ absl::Status Unite(const KernelContext& context) {
 template <Join kJoin>
 KernelOr MakeUnite(const OpInstance& node) {
   if (kJoin == Join::kAdd && !ConversionOf(node.inputs[6].dtype, DataType::kDouble).covered()) return UnsupportedType(node, node.inputs[6].dtype);
-  return DispatchNumbers<kJoin == Join::kAdd>(node, node.inputs[1].dtype, [](auto tag) -> std::unique_ptr<Kernel> {
+  const bool keep_all = node.attrs.GetOr("_keep_all", false);
+  return DispatchNumbers<kJoin == Join::kAdd>(node, node.inputs[1].dtype, [keep_all](auto tag) -> std::unique_ptr<Kernel> {
     using T = typename decltype(tag)::type;
-    return MakeKernel([](const KernelContext& context) { return Unite<T, kJoin>(context); });
+    return MakeKernel([keep_all](const KernelContext& context) { return Unite<T, kJoin>(context, keep_all); });
   });
 }
 

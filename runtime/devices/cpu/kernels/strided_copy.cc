@@ -1,5 +1,6 @@
 #include "cpu/kernels/strided_copy.h"
 
+#include <algorithm>
 #include <cstring>
 #include <type_traits>
 
@@ -15,6 +16,8 @@ constexpr int64_t kBlock = 16;
 constexpr int64_t kBand = 4 * kBlock;
 // Runs shorter than this many bytes are copied by a loop: the call to memcpy would cost more.
 constexpr int64_t kMemcpyBytes = 64;
+// Narrow rows of a turn over their elements: both sides of them stay in the first-level cache.
+constexpr int64_t kNarrowRows = 256;
 
 int64_t Magnitude(int64_t stride) { return stride < 0 ? -stride : stride; }
 
@@ -93,7 +96,20 @@ void StridedCopy::Prepare() {
   }
   if (dims_.empty()) dims_.push_back({1, 1, 1});
   const int last = static_cast<int>(dims_.size()) - 1;
-  if (last < 1 || Magnitude(dims_[last].in_stride) <= 1 || dims_[last].size < kBlock) return;
+  if (last < 1) return;
+  narrow_ = dims_[last].in_stride == 1 && dims_[last].out_stride == 1 ? dims_[last].size * element_size_ <= kNarrowBytes
+                                                                      : dims_[last].size < kBlock;
+  if (narrow_) {
+    // A dimension of some length becomes the inner loop, but none so long that its lines have left the cache when the next turn
+    // fills what this one left out.
+    int inner = last - 1;
+    while (inner > 0 && dims_[inner].size < kBlock) --inner;
+    if (dims_[inner].size >= kBlock && dims_[inner].size <= 4 * kNarrowRows) {
+      std::rotate(dims_.begin() + inner, dims_.begin() + inner + 1, dims_.begin() + last);
+    }
+    return;
+  }
+  if (Magnitude(dims_[last].in_stride) <= 1) return;
   // The input's fastest dimension, when long enough, becomes the other side of a blocked transpose.
   int fastest = 0;
   for (int i = 1; i < last; ++i) {
@@ -134,6 +150,46 @@ void StridedCopy::CopyRows(const T* in, T* out, int64_t begin, int64_t end) cons
   }
 }
 
+// Rows [begin, end) of the last dimension.
+template <typename T>
+void StridedCopy::CopyNarrow(const T* in, T* out, int64_t begin, int64_t end) const {
+  constexpr int64_t kElement = sizeof(T);
+  const int last = static_cast<int>(dims_.size()) - 1;
+  const Dim row = dims_[last], inner = dims_[last - 1];
+  const bool runs = row.in_stride == 1 && row.out_stride == 1 && row.size * kElement <= kNarrowBytes;
+  absl::InlinedVector<int64_t, 8> index(last);
+  int64_t rest = begin;
+  for (int i = last - 1; i >= 0; --i) {
+    index[i] = rest % dims_[i].size;
+    rest /= dims_[i].size;
+    in += index[i] * dims_[i].in_stride;
+    out += index[i] * dims_[i].out_stride;
+  }
+  while (begin < end) {
+    const int64_t count = std::min({inner.size - index[last - 1], end - begin, runs ? end : kNarrowRows});
+    if (runs) {
+      CopyNarrowRows(reinterpret_cast<char*>(out), inner.out_stride * kElement, reinterpret_cast<const char*>(in), inner.in_stride * kElement, count,
+                     row.size * kElement);
+    } else {
+      for (int64_t i = 0; i < row.size; ++i) {
+        CopyRun(in + i * row.in_stride, inner.in_stride, out + i * row.out_stride, inner.out_stride, count);
+      }
+    }
+    begin += count;
+    int64_t step = count;
+    for (int i = last - 1; i >= 0; --i) {
+      in += step * dims_[i].in_stride;
+      out += step * dims_[i].out_stride;
+      index[i] += step;
+      if (index[i] < dims_[i].size) break;
+      in -= dims_[i].size * dims_[i].in_stride;
+      out -= dims_[i].size * dims_[i].out_stride;
+      index[i] = 0;
+      step = 1;
+    }
+  }
+}
+
 // Units [begin, end): a unit is kBand rows of the last two dimensions, over their whole width.
 template <typename T>
 void StridedCopy::CopyBlocks(const T* in, T* out, int64_t begin, int64_t end) const {
@@ -167,6 +223,12 @@ void StridedCopy::RunTyped(const KernelContext& context, const T* in, T* out) co
   in += in_offset_;
   out += out_offset_;
   const int64_t grain = kElementGrain * 4 / static_cast<int64_t>(sizeof(T));
+  if (narrow_) {
+    const int64_t rows = elements_ / dims_.back().size;
+    ParallelRange(context, rows, std::max<int64_t>(grain / dims_.back().size, 1),
+                  [&](int64_t begin, int64_t end) { CopyNarrow(in, out, begin, end); });
+    return;
+  }
   if (!transposes_) {
     ParallelRange(context, elements_, grain, [&](int64_t begin, int64_t end) { CopyRows(in, out, begin, end); });
     return;

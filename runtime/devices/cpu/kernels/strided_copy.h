@@ -37,6 +37,8 @@ class StridedCopy {
   template <typename T>
   void CopyRows(const T* in, T* out, int64_t begin, int64_t end) const;
   template <typename T>
+  void CopyNarrow(const T* in, T* out, int64_t begin, int64_t end) const;
+  template <typename T>
   void CopyBlocks(const T* in, T* out, int64_t begin, int64_t end) const;
 
   int64_t element_size_;
@@ -44,6 +46,7 @@ class StridedCopy {
   Dims dims_;  // after Prepare: outermost first, at least one
   int64_t elements_ = 1;
   bool transposes_ = false;  // the last two dims form a 2-D transpose
+  bool narrow_ = false;      // the last dim is so short that the loop over the one before it is the inner one
 };
 
 // Row-major strides of `dims`, in elements.

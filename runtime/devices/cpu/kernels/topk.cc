@@ -62,63 +62,56 @@ struct Ranked {
   uint32_t index;
 };
 
-// Sorts by key, digit by digit; equal keys stay in their order. `spare` has as many elements.
+// Sorts by key, digit by digit; equal keys stay in their order. `spare` has as many elements, and may be where they end up: returns
+// where they are.
 template <int kBits, typename Key>
-void RadixSort(std::vector<Ranked<Key>>& elements, std::vector<Ranked<Key>>& spare) {
+Ranked<Key>* RadixSort(Ranked<Key>* elements, Ranked<Key>* spare, int64_t size) {
   constexpr int kDigits = (8 * sizeof(Key) + kBits - 1) / kBits;
   const auto digit_of = [](Key key, int digit) { return key >> (digit * kBits) & ((1 << kBits) - 1); };
   std::array<std::array<uint32_t, 1 << kBits>, kDigits> starts = {};
-  for (const Ranked<Key>& element : elements) {
-    for (int digit = 0; digit < kDigits; ++digit) ++starts[digit][digit_of(element.key, digit)];
+  for (int64_t i = 0; i < size; ++i) {
+    for (int digit = 0; digit < kDigits; ++digit) ++starts[digit][digit_of(elements[i].key, digit)];
   }
   for (int digit = 0; digit < kDigits; ++digit) {
     auto& start = starts[digit];
-    if (start[digit_of(elements[0].key, digit)] == elements.size()) continue;
+    if (start[digit_of(elements[0].key, digit)] == size) continue;
     uint32_t before = 0;
     for (uint32_t& count : start) before += std::exchange(count, before);
-    for (const Ranked<Key>& element : elements) spare[start[digit_of(element.key, digit)]++] = element;
-    elements.swap(spare);
+    for (int64_t i = 0; i < size; ++i) spare[start[digit_of(elements[i].key, digit)]++] = elements[i];
+    std::swap(elements, spare);
   }
+  return elements;
 }
 
 constexpr int64_t kRadixFrom = 128, kLongRow = 2048;
 
 // Sorts by key, equal keys by index, in which order they come.
 template <typename Key>
-void SortRanked(std::vector<Ranked<Key>>& elements, std::vector<Ranked<Key>>& spare) {
-  const int64_t size = static_cast<int64_t>(elements.size());
-  if (size >= kLongRow) return RadixSort<11>(elements, spare);
-  if (size >= kRadixFrom) return RadixSort<8>(elements, spare);
-  std::sort(elements.begin(), elements.end(),
+Ranked<Key>* SortRanked(Ranked<Key>* elements, Ranked<Key>* spare, int64_t size) {
+  if (size >= kLongRow) return RadixSort<11>(elements, spare, size);
+  if (size >= kRadixFrom) return RadixSort<8>(elements, spare, size);
+  std::sort(elements, elements + size,
             [](const Ranked<Key>& a, const Ranked<Key>& b) { return a.key < b.key || (a.key == b.key && a.index < b.index); });
+  return elements;
 }
 
-// TopKRow by sorting all of a row, for k near to its size: the same result, where no element is NaN.
-template <typename T>
-class WholeRowSorter {
- public:
-  static bool Pays(int64_t size, int64_t k, bool sorts) {
-    return (sorts || k == size) && k > size / (size < kRadixFrom ? 4 : 8) && size <= UINT32_MAX;
-  }
+// Whether TopKRow comes later than sorting all of a row, for k near to its size.
+bool SortPays(int64_t size, int64_t k, bool sorts) {
+  return (sorts || k == size) && k > size / (size < kRadixFrom ? 4 : 8) && size <= UINT32_MAX;
+}
 
-  explicit WholeRowSorter(int64_t size) : elements_(size), spare_(size) {}
-  // False, with nothing written, where an element is NaN.
-  template <typename Index>
-  bool Sort(const T* in, int64_t k, T* values, Index* indices) {
-    const int64_t size = static_cast<int64_t>(elements_.size());
-    if (std::any_of(in, in + size, [](const T& x) { return x != x; })) return false;
-    for (int64_t i = 0; i < size; ++i) elements_[i] = {FallingKey(in[i]), static_cast<uint32_t>(i)};
-    SortRanked(elements_, spare_);
-    for (int64_t i = 0; i < k; ++i) {
-      indices[i] = static_cast<Index>(elements_[i].index);
-      values[i] = in[elements_[i].index];
-    }
-    return true;
+// TopKRow so: the same result, where no element is NaN. Else false, with nothing written. `room`: for twice as many elements as the row has.
+template <typename T, typename Index>
+bool SortRow(const T* in, int64_t size, int64_t k, Ranked<OrderKey<T>>* room, T* values, Index* indices) {
+  if (std::any_of(in, in + size, [](const T& x) { return x != x; })) return false;
+  for (int64_t i = 0; i < size; ++i) room[i] = {FallingKey(in[i]), static_cast<uint32_t>(i)};
+  const auto* const sorted = SortRanked(room, room + size, size);
+  for (int64_t i = 0; i < k; ++i) {
+    indices[i] = static_cast<Index>(sorted[i].index);
+    values[i] = in[sorted[i].index];
   }
-
- private:
-  std::vector<Ranked<OrderKey<T>>> elements_, spare_;
-};
+  return true;
+}
 
 KernelOr MakeTopK(const OpInstance& instance) {
   const Shape &in = instance.inputs[0].shape, &out = instance.outputs[0].shape;
@@ -132,22 +125,26 @@ KernelOr MakeTopK(const OpInstance& instance) {
         return absl::InvalidArgumentError(absl::StrCat("node '", instance.name, "' (op '", instance.op, "'): the last dimension of the input must be <= ",
                                                        std::numeric_limits<Index>::max(), ", got ", size));
       }
-      return MakeKernel([size, k, sorts](const KernelContext& context) {
-        if (k == 0) return absl::OkStatus();
-        const int64_t rows = context.output_type(0).shape.num_elements() / k;
-        ParallelRange(context, rows, std::max<int64_t>(kElementGrain / 4 / size, 1), [&](int64_t begin, int64_t end) {
-          std::vector<Index> heap(k + 1);
-          const bool whole = WholeRowSorter<T>::Pays(size, k, sorts);
-          WholeRowSorter<T> sorter(whole ? size : 0);
-          for (int64_t r = begin; r < end; ++r) {
+      // Of every shard a heap, and room to sort a row in.
+      using Element = Ranked<OrderKey<T>>;
+      const bool whole = SortPays(size, k, sorts);
+      const int64_t rows = k == 0 ? 0 : out.num_elements() / k, grain = std::max<int64_t>(kElementGrain / 4 / std::max<int64_t>(size, 1), 1);
+      const int64_t heap_bytes = (k + 1) * static_cast<int64_t>(sizeof(Index)), sort_bytes = whole ? 2 * size * static_cast<int64_t>(sizeof(Element)) : 0;
+      const int64_t shard_bytes = (std::max(heap_bytes, sort_bytes) + 63) / 64 * 64, shards = NumShards(rows, grain);
+      const auto run = [=](const KernelContext& context) {
+        context.parallel->For(shards, [&](int64_t s) {
+          void* const room = static_cast<char*>(context.scratch) + s * shard_bytes;
+          for (int64_t r = rows * s / shards; r < rows * (s + 1) / shards; ++r) {
             const T* row = context.input<T>(0) + r * size;
             T* values = context.output<T>(0) + r * k;
             Index* indices = context.output<Index>(1) + r * k;
-            if (!whole || !sorter.Sort(row, k, values, indices)) TopKRow(row, size, k, sorts, heap.data(), values, indices);
+            if (whole && SortRow(row, size, k, static_cast<Element*>(room), values, indices)) continue;
+            TopKRow(row, size, k, sorts, static_cast<Index*>(room), values, indices);
           }
         });
         return absl::OkStatus();
-      });
+      };
+      return MakeKernel(run, k == 0 ? 0 : shards * shard_bytes);
     };
     switch (instance.outputs[1].dtype) {
       case DataType::kInt16: return make(TypeTag<int16_t>());
