@@ -24,19 +24,20 @@ bool LaneCounter::WaitFor(int64_t count, const std::atomic<bool>& stop) {
     if (stop.load(std::memory_order_acquire)) return false;
     Pause();
   }
-  sleepers_.fetch_add(1, std::memory_order_seq_cst);
   std::unique_lock<std::mutex> lock(mutex_);
   wake_.wait(lock, [&] {
+    if (awaited_.load(std::memory_order_relaxed) > count) awaited_.store(count, std::memory_order_seq_cst);
     return count_.load(std::memory_order_seq_cst) >= count || stop.load(std::memory_order_seq_cst);
   });
-  lock.unlock();
-  sleepers_.fetch_sub(1, std::memory_order_relaxed);
   return count_.load(std::memory_order_acquire) >= count;
 }
 
 void LaneCounter::Wake() {
-  // Taking the mutex puts this after a waiter's last look or before it.
-  { std::lock_guard<std::mutex> lock(mutex_); }
+  // Taking the mutex puts this after a waiter's last look or before it. Who is not served says again what it waits for.
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    awaited_.store(kNobody, std::memory_order_seq_cst);
+  }
   wake_.notify_all();
 }
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <limits>
 #include <mutex>
 
 namespace millrace {
@@ -15,8 +16,8 @@ class alignas(128) LaneCounter {
   // Steps done so far. Only the lane itself publishes.
   void Publish(int64_t count) {
     count_.store(count, std::memory_order_seq_cst);
-    // A waiter raises sleepers_ before it looks at count_ for the last time, so one of the two sees the other.
-    if (sleepers_.load(std::memory_order_seq_cst) > 0) Wake();
+    // A waiter lowers awaited_ before it looks at count_ for the last time, so one of the two sees the other.
+    if (count >= awaited_.load(std::memory_order_seq_cst)) Wake();
   }
   int64_t count() const { return count_.load(std::memory_order_acquire); }
 
@@ -27,8 +28,11 @@ class alignas(128) LaneCounter {
   void Reset() { count_.store(0, std::memory_order_relaxed); }
 
  private:
+  static constexpr int64_t kNobody = std::numeric_limits<int64_t>::max();
+
   std::atomic<int64_t> count_{0};
-  std::atomic<int32_t> sleepers_{0};
+  // No sleeper waits for less: what is published before that wakes nobody. Written under mutex_.
+  std::atomic<int64_t> awaited_{kNobody};
   std::mutex mutex_;
   std::condition_variable wake_;
 };

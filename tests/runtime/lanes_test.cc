@@ -18,6 +18,7 @@
 #include "runtime/link_pacer.h"
 #include "runtime/task_runner.h"
 #include "testlib/executor_fixture.h"
+#include "testlib/inline_task_runner.h"
 #include "testlib/plan_builder.h"
 
 namespace millrace::testing {
@@ -48,6 +49,27 @@ TEST(LaneCounterTest, EveryWaiterSeesItsCount) {
   }
   for (std::thread& waiter : waiters) waiter.join();
   EXPECT_EQ(reached, 4);
+}
+
+// A copy at a step's end would be woken by every node before it.
+TEST(LaneCounterTest, WhoWaitsForALaterStepSleepsUntilThen) {
+  constexpr int64_t kSteps = 400;
+  LaneCounter counter;
+  std::atomic<bool> stop{false};
+  int64_t wake_ups = 0;
+  std::thread waiter([&] {
+    rusage before, after;
+    getrusage(RUSAGE_THREAD, &before);
+    EXPECT_TRUE(counter.WaitFor(kSteps, stop));
+    getrusage(RUSAGE_THREAD, &after);
+    wake_ups = after.ru_nvcsw - before.ru_nvcsw;
+  });
+  for (int64_t count = 1; count <= kSteps; ++count) {
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    counter.Publish(count);
+  }
+  waiter.join();
+  EXPECT_LT(wake_ups, kSteps / 10);
 }
 
 TEST(LaneCounterTest, StopWakesSleepers) {
@@ -201,7 +223,7 @@ TEST(TaskRunnerTest, MoreThreadsEnterThanTheArenaHolds) {
 
 TEST(TaskRunnerTest, InlineRunnerKeepsItsOrder) {
   std::vector<int64_t> order;
-  MakeInlineTaskRunner(InlineOrder::kReverse)->For(3, [&](int64_t i) { order.push_back(i); });
+  InlineTaskRunner(InlineOrder::kReverse).For(3, [&](int64_t i) { order.push_back(i); });
   EXPECT_THAT(order, ElementsAre(2, 1, 0));
 }
 
