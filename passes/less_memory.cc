@@ -12,8 +12,11 @@
 namespace millrace {
 namespace {
 
-// As prepared, at most: the search for more takes all that a graph is worth.
-constexpr int32_t kFewNodes = 1'000;
+// As prepared. Of graphs of more than a few nodes every fourth budget is tried, where the plan is so far above its bound; of more than the most none:
+// the search for all of the memory takes what they are worth.
+constexpr int32_t kFewNodes = 1'000, kMostNodes = 4'000;
+constexpr int kOfMoreNodes = 4;
+constexpr double kFarAboveItsBound = 1.05;
 // Budgets are powers of two, and so many between one and the next.
 constexpr double kBudgetsOfDouble = 32;
 // Of what a graph is worth: for the plans of an order and their improvement, for each budget.
@@ -39,12 +42,19 @@ int LastBelow(int64_t budget_bytes) {
   return k;
 }
 
-bool MayGain(const ExecutionPlan& plan) {
+bool MayGain(const ExecutionPlan& plan, int32_t nodes) {
   const bool hidden = plan.counts.recomputed_nodes == 0 && plan.predicted_step_seconds <= kHidden * plan.predicted_compute_seconds;
-  return !hidden && plan.predicted_step_seconds > kAtItsBound * plan.lower_bound_seconds;
+  return !hidden && plan.predicted_step_seconds > (nodes <= kFewNodes ? kAtItsBound : kFarAboveItsBound) * plan.lower_bound_seconds;
 }
 
 bool AllStays(const ExecutionPlan& plan) { return plan.counts.swap_outs + plan.counts.swap_ins + plan.counts.recomputed_nodes == 0; }
+
+// The last budget to try of those up to the k-th: where all stays, plans for as much as that takes are the same.
+int NextToTry(int k, const ExecutionPlan& plan, int32_t nodes) {
+  const int64_t taken = plan.devices[0].arena_bytes;
+  if (AllStays(plan) && taken > 1) k = std::min(k, LastBelow(taken));
+  return nodes <= kFewNodes ? k : k / kOfMoreNodes * kOfMoreNodes;
+}
 
 int64_t WorkFor(int32_t nodes) {
   const double n = nodes;
@@ -54,7 +64,7 @@ int64_t WorkFor(int32_t nodes) {
 // Beside a disk tier host memory is short, of which such a plan takes more.
 bool IsSearched(const CompileRequest& request, int32_t nodes) {
   const PlanningOptions& options = request.options;
-  return nodes <= kFewNodes && options.num_devices() == 1 && options.BudgetOf(0) > 1 && !request.disk_tier &&
+  return nodes <= kMostNodes && options.num_devices() == 1 && options.BudgetOf(0) > 1 && !request.disk_tier &&
          request.work >= 1;
 }
 
@@ -75,19 +85,22 @@ absl::StatusOr<Compiled> FindPlanForLess(const CompileRequest& request, int32_t 
   limits.whole_budget_bytes = budget;
   limits.work = &work;
   double took_seconds = best_took_seconds;
-  for (int k = LastBelow(budget); k > 0 && work.left() > 0 && MayGain(best.plan); --k) {
+  int next = NextToTry(LastBelow(budget), best.plan, prepared_nodes);
+  while (next > 0 && work.left() > 0 && MayGain(best.plan, prepared_nodes)) {
     if (deadline.passed(kFinishing * took_seconds)) {
       best.plan.notes.push_back("plans for less memory: the time for planning is over before all have been tried");
       break;
     }
     const double left = deadline.seconds_left();
-    less.options.device_memory_bytes = BudgetAt(k);
+    less.options.device_memory_bytes = BudgetAt(next);
+    next = NextToTry(next - 1, best.plan, prepared_nodes);
     limits.known_seconds = kWorthImproving * best.plan.predicted_step_seconds;
     work.Spend(kNodeWork * prepared_nodes);
     absl::StatusOr<Compiled> other = compile(less, limits);
     if (std::isfinite(left)) took_seconds = left - deadline.seconds_left();
     if (absl::IsAborted(other.status()) || IsOfHostMemory(other.status())) continue;
     if (!other.ok()) break;
+    next = NextToTry(next, other->plan, prepared_nodes);
     if (other->plan.predicted_step_seconds > kLeastGain * best.plan.predicted_step_seconds) continue;
     if (AllStays(best.plan) && !AllStays(other->plan)) continue;
     best = *std::move(other);

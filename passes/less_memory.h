@@ -1,8 +1,8 @@
 // Less memory: a plan that is made for less memory than there is, where that is faster.
 //
 // A plan for less memory is one for more, and a search that begins elsewhere may end at a better plan. Graphs of few nodes are planned in
-// milliseconds, so they are planned for smaller budgets as well. Those are the same whatever the budget, so that a larger one has
-// the plans of a smaller one to choose from.
+// milliseconds, so they are planned for smaller budgets as well; larger ones, up to a size, for few, and only where the plan is far above its bound.
+// The budgets are the same whatever the whole one is, so that a larger one has the plans of a smaller one to choose from.
 #ifndef MILLRACE_PASSES_LESS_MEMORY_H_
 #define MILLRACE_PASSES_LESS_MEMORY_H_
 

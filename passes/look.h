@@ -5,7 +5,6 @@
 #define MILLRACE_PASSES_LOOK_H_
 
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -27,7 +26,7 @@ struct Looked {
 
 // Shares the work of `limits`. Aborted where the step is surely longer than `known_seconds`.
 absl::StatusOr<Looked> Look(const CompileRequest& request, const Strategy& strategy, const PlanLimits& limits, OrderedGraph ordered,
-                            double known_seconds = std::numeric_limits<double>::infinity());
+                            double known_seconds = kNotKnown);
 
 // Gives the nodes the partitions that they were looked at with.
 void UsePartitions(const Looked& looked);

@@ -4,12 +4,12 @@
 #include <cmath>
 #include <deque>
 #include <iterator>
-#include <limits>
 #include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "passes/access/swap_choice.h"
 #include "passes/access/work_budget.h"
 #include "passes/at_once.h"
 #include "passes/planner/gaps.h"
@@ -32,7 +32,6 @@ constexpr double kSpent = 0.1;
 // Orders whose plans are begun and improved beside each other. The first plan of a larger graph may take more than all its work: no other is
 // begun before it is known what it has to beat.
 constexpr size_t kBeside = 2;
-constexpr double kNotKnown = std::numeric_limits<double>::infinity();
 // When all searches have ended before the work has: a plan for less memory is one for more, and an order that looked too slow may yet be faster
 // than the bound of the others lets them become. These parts of the budget, for a part of what the graph is worth; not of large graphs, whose first plan
 // may take all of that.

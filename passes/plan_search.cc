@@ -4,14 +4,13 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
-#include <iterator>
-#include <limits>
 #include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "millrace/status.h"
+#include "passes/access/swap_choice.h"
 #include "passes/access/work_budget.h"
 #include "passes/at_once.h"
 #include "passes/look.h"
@@ -19,6 +18,7 @@
 #include "passes/pass_clock.h"
 #include "passes/planner/trial_settings.h"
 #include "passes/rewrite_order.h"
+#include "passes/spare_recompute.h"
 
 namespace millrace {
 namespace {
@@ -33,7 +33,6 @@ int LooksFor(int32_t nodes) { return std::clamp(200'000 / std::max(nodes, 1), kF
 // that is not large, whose rewritings gain more.
 constexpr double kWorkForPlans = 0.5;
 constexpr double kPlansWork = 25'000, kMostPlansWork = 108e6;
-constexpr double kNotKnown = std::numeric_limits<double>::infinity();
 // Quick plans only estimate: what they find at most so much slower than the best is planned in full as well.
 constexpr double kWorthAPlan = 1.3;
 constexpr double kFormerWorthAPlan = 1.1;  // the same, of what was rewritten again
@@ -42,6 +41,9 @@ constexpr int kOrders = 5, kFirstFreesFirst = 3;  // orders from there on free f
 // do not show before.
 constexpr int kKinds = 3, kKindOf[kOrders] = {0, 0, 1, 2, 1};
 constexpr double kLongStep = 1.02;        // step / compute, up to which other kinds are not needed
+// Step / compute, up to which all copies hide: then less to compute is what makes the step shorter. Of the work that is not for plans, what one search
+// for copies to take away may spend; and the part of the budget for which more is computed again, to choose from.
+constexpr double kAllHidden = 1.01, kWorkToSpare = 0.25, kForLessMemory = 0.9;
 // Partitions are cut at these parts of the budget and of the step, and at so many operations that are not tiny.
 constexpr int64_t kBytesPart = 32;
 constexpr double kTimePart = 0.02;
@@ -67,6 +69,7 @@ class Search {
     std::vector<Looked> orders = ToRewrite();
     if (request_.options.recompute != Recompute::kOff) {
       RewriteOrders(std::move(orders));
+      SpareRecomputed();
     } else {
       best_ = std::move(orders[0]);
     }
@@ -200,6 +203,37 @@ class Search {
     }
   }
 
+  // Without what the best computes again in vain; then the same where more is computed again than is needed, of which other values may be left.
+  // Beside a disk tier host memory is short, of which fewer copies take more.
+  void SpareRecomputed() {
+    const bool asked = request_.options.recompute == Recompute::kOn, hidden = best_->step_seconds <= kAllHidden * best_->compute_seconds;
+    if (asked || request_.disk_tier || !hidden || best_->devices.size() > 1 || best_->ordered.recomputed_nodes == 0) return;
+    Spare(*best_);
+    if (all_looks_ <= kFewLooks || Late() || !request_.oracle.MayGoOn().ok()) return;
+    std::optional<Looked> more = RewriteForLess(request_, strategy_, limits_, work_for_plans_, kForLessMemory, *best_);
+    if (!more) return;
+    Spare(*more);
+    TakeIfFaster(*std::move(more));
+  }
+
+  void Spare(const Looked& order) {
+    const auto most = static_cast<int64_t>(kWorkToSpare * static_cast<double>(limits_.work->left() - work_for_plans_));
+    std::optional<Looked> spared = SpareRecompute(request_, strategy_, limits_, limits_.work->left() - most, all_looks_, order);
+    if (spared) TakeIfFaster(*std::move(spared));
+  }
+
+  void TakeIfFaster(Looked other) {
+    if (other.step_seconds >= best_->step_seconds) return;
+    Remember(*std::move(best_));  // which may yet pack better
+    best_ = std::move(other);
+  }
+
+  void Remember(Looked former) {
+    former_.push_back(std::move(former));
+    std::stable_sort(former_.begin(), former_.end(), [](const Looked& a, const Looked& b) { return a.step_seconds < b.step_seconds; });
+    if (former_.size() > kFormer) former_.pop_back();
+  }
+
   // Nodes' partitions are a graph's: what another thread rewrites, or what is planned beside another, must not share them.
   static void HasOwnGraph(Looked& looked) { looked.ordered.graph = std::make_shared<Graph>(looked.ordered.graph->Clone()); }
 
@@ -211,9 +245,7 @@ class Search {
       best_ = std::move(rewritten.best);
       as_it_is_ = std::move(rewritten.as_it_is);
     }
-    std::move(rewritten.former.begin(), rewritten.former.end(), std::back_inserter(former_));
-    std::stable_sort(former_.begin(), former_.end(), [](const Looked& a, const Looked& b) { return a.step_seconds < b.step_seconds; });
-    if (former_.size() > kFormer) former_.erase(former_.begin() + kFormer, former_.end());
+    for (Looked& former : rewritten.former) Remember(std::move(former));
   }
 
   // To be planned in full: with the partitions it was looked at with, or its final ones, in a graph of its own.

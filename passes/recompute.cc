@@ -22,8 +22,11 @@ class Recomputer {
         lists_(ListAccesses(device.access)),
         operation_of_(graph_.num_ids(), -1),
         node_of_(graph_.num_ids(), nullptr),
+        first_of_(graph_.num_ids()),
         locked_(device.access.storages.size(), false),
         recomputed_(device.access.storages.size(), false) {
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) first_of_[i] = NodeId{i};
+    for (const auto& [copy, first] : ordered.copies) first_of_[copy.value] = first;
     for (size_t i = 0; i < device.operations.size(); ++i) {
       for (const OperationNode& node : device.operations[i].nodes) {
         operation_of_[node.node.value] = static_cast<int32_t>(i);
@@ -37,6 +40,7 @@ class Recomputer {
     inferred_ = *ordered_.inferred;
     result_.partition_size = ordered_.partition_size;
     result_.recomputed_nodes = ordered_.recomputed_nodes;
+    result_.copies = ordered_.copies;
     for (const FarUses& use : uses) {
       // What was taken before may have changed which leaves there are.
       if (!locked_[use.storage] && FindChain(use.storage, use.before) && !far_uses_.empty()) Rewrite(use);
@@ -204,6 +208,7 @@ class Recomputer {
       if (operation_of_[id.value] >= 0) ++result_.recomputed_nodes;
       const NodeId added = result_.graph->AddUnique(std::move(copy));
       again.emplace(id.value, added);
+      result_.copies.emplace_back(added, first_of_[id.value]);
       inferred_.by_value.resize(result_.graph->num_ids(), 0);
       inferred_.by_value[added.value] = ordered_.inferred->by_value[id.value];
       inferred_.estimates.resize(result_.graph->num_ids());
@@ -246,6 +251,7 @@ class Recomputer {
   const AccessLists lists_;
   std::vector<int32_t> operation_of_;            // per node, -1 for none
   std::vector<const OperationNode*> node_of_;
+  std::vector<NodeId> first_of_;                 // per node: itself, or what it is a copy of
   std::vector<bool> locked_;                     // storages that are leaves: they stay what they are
   std::vector<bool> recomputed_;
   // Of the last FindChain.

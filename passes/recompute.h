@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "millrace/graph.h"
@@ -33,6 +34,7 @@ struct OrderedGraph {
   std::shared_ptr<const InferenceResult> inferred;  // orders of one graph share it
   int64_t partition_size = 0;
   int64_t recomputed_nodes = 0;
+  std::vector<std::pair<NodeId, NodeId>> copies;  // what computes a value again, and the node that did so first
   std::vector<std::string> notes;  // what the order has to tell
   double looked_seconds = 0;       // of a step, as a quick plan has it
 };

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "passes/access/swap_choice.h"
 #include "passes/access/work_budget.h"
 #include "passes/pass_clock.h"
 #include "passes/plan_devices.h"
@@ -21,7 +22,6 @@ constexpr int64_t kRewriteWork = 500;
 // What it takes at least to weigh what to compute again, of a node; from so many nodes on it is not begun where less is left.
 constexpr int64_t kLeastWeighWork = 1000;
 constexpr int32_t kManyNodes = 100'000;
-constexpr double kNotKnown = std::numeric_limits<double>::infinity();
 constexpr double kWorthRecompute = 1.01;  // step / compute, from which on recompute is looked at
 constexpr double kLeastGain = 0.995;      // of the step, for a rewriting to be taken
 // What a second of the link may cost in seconds of compute, tried in turn: cheap chains first, since what is computed again
@@ -161,6 +161,26 @@ class Rewriter {
 
 RewrittenOrder RewriteOrder(const CompileRequest& request, const Strategy& strategy, const RewriteLimits& limits, Looked order) {
   return Rewriter(request, strategy, limits, std::move(order)).Run();
+}
+
+std::optional<Looked> RewriteForLess(const CompileRequest& request, const Strategy& strategy, const PlanLimits& limits, int64_t leaves, double part,
+                                     Looked& order) {
+  UsePartitions(order);
+  OrderedGraph rewritten;
+  {
+    const PassClock::Run run(request.clock, "recompute");
+    DevicePlan& plan = order.devices[0];
+    const auto budget = static_cast<int64_t>(part * static_cast<double>(request.options.BudgetOf(0)));
+    const WeighLimits weigh{kMaxDepth, kPrices, 0, kLeastByTrial, limits.work->left() - leaves};
+    const WeighedRecompute weighed = WeighRecompute(order.ordered, plan.device, WithCopyPrice(request), plan.gaps, budget, weigh);
+    limits.work->Spend(weighed.work + kRewriteWork * order.ordered.graph->num_nodes());
+    if (weighed.again.empty()) return std::nullopt;
+    rewritten = ComputeAgain(order.ordered, plan.device, weighed.again, kMaxDepth);
+    CutAsAsked(request, rewritten);
+  }
+  absl::StatusOr<Looked> looked = Look(request, strategy, limits, std::move(rewritten));
+  if (!looked.ok()) return std::nullopt;
+  return *std::move(looked);
 }
 
 }  // namespace millrace

@@ -38,6 +38,11 @@ struct RewrittenOrder {
 // Uses the graph of `order` alone while it runs.
 RewrittenOrder RewriteOrder(const CompileRequest& request, const Strategy& strategy, const RewriteLimits& limits, Looked order);
 
+// `order`, on one device, with what else would be computed again if there were only this part of the budget; none where that is nothing, or where no
+// plan of it is found. `leaves`: as above.
+std::optional<Looked> RewriteForLess(const CompileRequest& request, const Strategy& strategy, const PlanLimits& limits, int64_t leaves, double part,
+                                     Looked& order);
+
 }  // namespace millrace
 
 #endif  // MILLRACE_PASSES_REWRITE_ORDER_H_

@@ -28,12 +28,15 @@ enum class PlanEffort {
   kFull,
 };
 
+// Of a plan that there is not, or whose step is not known.
+inline constexpr double kNotKnown = std::numeric_limits<double>::infinity();
+
 // How long a policy may think. Without a deadline plans do not depend on the clock.
 struct PlanLimits {
   PlanEffort effort = PlanEffort::kFull;
   Deadline deadline;
   // The step of a plan that is known: one that is not faster is not wanted, Aborted may be the answer.
-  double known_seconds = std::numeric_limits<double>::infinity();
+  double known_seconds = kNotKnown;
   // Of a plan that is made for less memory than there is: what there is, for the bound of its step. 0: the budget it is made for.
   int64_t whole_budget_bytes = 0;
   // What all plans of the graph may take together, and the part of what is left of it that this one may. Without it a plan

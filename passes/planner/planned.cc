@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -10,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "passes/access/schedule.h"
+#include "passes/access/swap_choice.h"
 #include "passes/memory/assign_memory.h"
 #include "passes/planner/carry_homes.h"
 #include "passes/planner/gaps.h"
@@ -57,7 +57,6 @@ constexpr double kAsFast = 1.002;
 constexpr double kPacksBadly = 1.05;  // the same, before blocks are placed by size
 // A plan may take so much less than its fastest trial.
 constexpr double kLeastTrial = 0.98;
-constexpr double kNotKnown = std::numeric_limits<double>::infinity();
 // A large graph gets few trials, for these targets: with some room left copies in need not wait for copies out, and
 // packing succeeds. The first that packs is improved; of graphs of so many operations it is taken.
 constexpr int32_t kManyOperations = 200'000;
@@ -554,7 +553,8 @@ namespace {
 
 // A plan for less memory is one for more, and trials are so few that a quick plan for less may be the shorter one: so much less is tried before an
 // order is turned down for what its quick plan takes.
-SwapChoice PlanQuickly(GapGraph& gaps, int64_t budget_bytes, const PlanLimits& limits) {
+absl::StatusOr<SwapChoice> PlanQuickly(GapGraph& gaps, int64_t budget_bytes, const PlanLimits& limits) {
+  if (limits.known_seconds < kNotKnown && CutBound(gaps, budget_bytes) >= limits.known_seconds) return absl::AbortedError("a faster plan is known");
   SwapChoice best = PlannedSearch(gaps, budget_bytes, limits).TakeQuick();
   if (gaps.num_operations() > kPlacedOperations) return best;
   for (const double part : kLessMemory) {

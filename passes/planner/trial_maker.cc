@@ -20,7 +20,6 @@ constexpr int64_t kDecisionWork = 30;
 constexpr double kRelief = 1.2, kLeastRelief = 0.0005;
 // Where that is dear, less room everywhere may cost less: so much of what reaches beyond the budget, at least.
 constexpr double kLessEverywhere = 0.1;
-constexpr double kNotKnown = std::numeric_limits<double>::infinity();
 
 }  // namespace
 

@@ -51,6 +51,8 @@ class LessMemoryTest : public testing::Test {
     };
     Compiled first = PlanOf(first_seconds);
     first.plan.devices[0].budget_bytes = budget;
+    first.plan.devices[0].arena_bytes = first_arena_;
+    if (first_arena_ > 0) first.plan.counts.swap_outs = 0;
     absl::StatusOr<Compiled> found = FindPlanForLess(request_, nodes, std::move(first), /*best_took_seconds=*/1, deadline_, compile);
     EXPECT_TRUE(found.ok()) << found.status();
     return *std::move(found);
@@ -61,6 +63,7 @@ class LessMemoryTest : public testing::Test {
   Graph graph_;
   CompileRequest request_{graph_, ops_, oracle_, {}, {}, UnitMachine(), {}};
   std::vector<int64_t> tried_;
+  int64_t first_arena_ = 0;  // of a plan in which all stays
   Deadline deadline_;
 };
 
@@ -85,6 +88,33 @@ TEST_F(LessMemoryTest, ALargerBudgetTriesThoseOfASmallerOne) {
   ASSERT_GT(of_larger.size(), tried_.size());
   EXPECT_EQ(std::vector<int64_t>(of_larger.end() - static_cast<std::ptrdiff_t>(tried_.size()), of_larger.end()), tried_);
   for (const int64_t budget : tried_) EXPECT_LT(budget, 801'234);
+}
+
+TEST_F(LessMemoryTest, WhatAllStaysInNeedNotBeTriedAgain) {
+  Find(1'000'000, Slower);
+  const size_t all = tried_.size();
+  first_arena_ = 700'000;
+  Find(1'000'000, Slower);
+  ASSERT_FALSE(tried_.empty());
+  EXPECT_LT(tried_.front(), 700'000);
+  EXPECT_GT(tried_.front(), 680'000);
+  EXPECT_EQ(tried_.size() + 16, all);
+}
+
+TEST_F(LessMemoryTest, OfMoreNodesFewAreTriedWhereThePlanIsFarAboveItsBound) {
+  Find(1'000'000, Slower);
+  const std::vector<int64_t> of_few_nodes = tried_;
+  Find(1'000'000, Slower, 2, 2'000);
+  EXPECT_THAT(of_few_nodes, ::testing::IsSupersetOf(tried_));
+  ASSERT_GT(tried_.size(), 3u);
+  // 8 of a double, of which one is 0.917 of the next.
+  for (size_t i = 1; i < tried_.size(); ++i) EXPECT_LT(static_cast<double>(tried_[i]), 0.93 * static_cast<double>(tried_[i - 1]));
+  Find(1'000'000, Slower, 1.04, 2'000);
+  EXPECT_TRUE(tried_.empty());
+  Find(1'000'000, Slower, 2, 4'000);
+  EXPECT_FALSE(tried_.empty());
+  Find(1'000'000, Slower, 2, 4'001);
+  EXPECT_TRUE(tried_.empty());
 }
 
 TEST_F(LessMemoryTest, ItEndsWhereNothingFitsOrNothingIsLeftToGain) {
