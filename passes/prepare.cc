@@ -15,6 +15,7 @@
 #include "passes/control_flow/keep_predicates.h"
 #include "passes/control_flow/lower_collectives.h"
 #include "passes/control_flow/lower_conditionals.h"
+#include "passes/control_flow/lower_function_ops.h"
 #include "passes/control_flow/lower_sparse_matrices.h"
 #include "passes/control_flow/lower_switches.h"
 #include "passes/devices/add_send_recv.h"
@@ -272,6 +273,7 @@ absl::StatusOr<UnrollResult> Expand(Graph& graph, const OpRegistry& ops, KernelO
   if (!unroll.choose_branches && !unroll.questions.ask && !HoldsCallsOrControlFlow(graph)) return result;
   std::vector<std::string> effects;
   const ConditionalForm form = unroll.choose_branches ? ConditionalForm::kSwitches : ConditionalForm::kSimplest;
+  LowerFunctionOps(graph);
   // Conditionals with pure branches become calls, and calls may hold conditionals.
   const int64_t max_inlined = MostInlinedNodes(graph, unroll.max_nodes);
   for (bool lowered = true; lowered;) {

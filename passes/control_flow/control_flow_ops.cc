@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/function.h"
+#include "passes/control_flow/lower_function_ops.h"
 
 namespace millrace {
 
@@ -14,7 +15,7 @@ bool IsIf(const Node& node) { return node.op == "If" || node.op == "StatelessIf"
 bool IsCase(const Node& node) { return node.op == "Case" || node.op == "StatelessCase"; }
 bool IsWhile(const Node& node) { return node.op == "While" || node.op == "StatelessWhile"; }
 bool IsPartitionedCall(const Node& node) {
-  return node.op == "PartitionedCall" || node.op == "StatefulPartitionedCall" || node.op == kSymbolicGradientOp;
+  return node.op == "PartitionedCall" || node.op == "StatefulPartitionedCall" || node.op == "BatchFunction" || node.op == kSymbolicGradientOp;
 }
 
 bool IsSwitch(const Node& node) { return node.op == "Switch" || node.op == "RefSwitch"; }
@@ -44,7 +45,7 @@ absl::Status CheckLeastInputs(const Node& node) {
       {"CollectiveReduce", 1}, {"CollectiveReduceScatterV2", 1}, {"CollectiveReduceV2", 1},
       {"NcclAllReduce", 1}, {"NcclBroadcast", 1}, {"NcclReduce", 1},
       // What becomes other ops.
-      {"ApproxTopK", 1}, {"BatchSelfAdjointEig", 1}, {"QuantizeAndDequantize", 1}, {"SelfAdjointEig", 1},
+      {"ApproxTopK", 1}, {"BatchSelfAdjointEig", 1}, {"QuantizeAndDequantize", 1}, {"RefSelect", 2}, {"SelfAdjointEig", 1}, {"SobolSample", 3},
       {"XlaDynamicSlice", 3}, {"XlaDynamicUpdateSlice", 3}, {"_SwitchN", 2}};
   const auto found = least.find(node.op);
   if (found == least.end() || node.inputs.size() >= found->second) return absl::OkStatus();
@@ -72,6 +73,8 @@ bool UsesTable(const Node& node) {
 }
 bool IsTableOp(const Node& node) { return IsTable(node) || IsChangingTable(node) || UsesTable(node); }
 
+bool IsNextAsOptional(const Node& node) { return node.op == "IteratorGetNextAsOptional"; }
+
 bool NeverWaits(const Node& node) { return node.op == "Const" || node.op == "VarHandleOp"; }
 
 bool LibraryHolds(const Graph& graph, absl::FunctionRef<bool(const Node&)> predicate) {
@@ -92,7 +95,8 @@ bool CallsAny(const Graph& graph, const Node& node, absl::FunctionRef<bool(const
   if (graph.library() == nullptr) return false;
   std::vector<std::string> called;
   const auto call = [&](const Node& caller) {
-    const std::string name = IsPartitionedCall(caller) ? caller.attrs.GetOr<FunctionRef>("f", {}).name : "";
+    const bool calls = IsPartitionedCall(caller) || IsFunctionOp(caller.op);
+    const std::string name = calls ? caller.attrs.GetOr<FunctionRef>(caller.op == "For" ? "body" : "f", {}).name : "";
     if (!name.empty() && std::find(called.begin(), called.end(), name) == called.end()) called.push_back(name);
   };
   call(node);

@@ -39,6 +39,9 @@ bool IsTableExport(const Node& node);
 bool UsesTable(const Node& node);  // takes a table's handle
 bool IsTableOp(const Node& node);  // any of these
 
+// What an input pipeline hands over in one variant. Its parts are fed, as outputs of the node, and then it has a value.
+bool IsNextAsOptional(const Node& node);
+
 // Constants and handles are there from the beginning of a step.
 bool NeverWaits(const Node& node);
 

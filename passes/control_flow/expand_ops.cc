@@ -10,9 +10,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "graph/with_message.h"
 #include "millrace/status.h"
 #include "passes/control_flow/control_flow_ops.h"
 #include "passes/control_flow/creation_places.h"
+#include "passes/control_flow/sobol_points.h"
 
 namespace millrace {
 namespace {
@@ -128,6 +130,8 @@ class Expansion {
     if (JoinsStrings(graph_.node(id))) return Joined(id);
     if (op == "_SwitchN") return SwitchToMany(id);
     if (op == "XlaDynamicSlice" || op == "XlaDynamicUpdateSlice") return SliceWithin(id);
+    if (op == "RefSelect") return ChosenReference(id);
+    if (op == "SobolSample") return PointsOfSobol(id);
     if (op == "MutexV2" || op == "MutexLock" || op == "ConsumeMutexLock") return Unlocked(id);
     return BackpropWithShape(id, absl::StrContains(op, "Input") ? 0 : 1);
   }
@@ -421,6 +425,63 @@ class Expansion {
     return absl::OkStatus();
   }
 
+  // (index, references): each but the last comes through a side of its own, as the branches of a Case do.
+  absl::Status ChosenReference(NodeId id) {
+    const std::vector<OutputRef> inputs(graph_.node(id).inputs.begin() + 1, graph_.node(id).inputs.end());
+    const OutputRef index = graph_.node(id).inputs[0];
+    const auto ask = [&](const char* op, int64_t number) {
+      const OutputRef asked = Before(id, op, {index, Constant(id, "number", Tensor::Scalar<int32_t>(static_cast<int32_t>(number)))});
+      graph_.mutable_node(asked.node).attrs.Set("T", DataType::kInt32);
+      return asked;
+    };
+    const auto count = static_cast<int64_t>(inputs.size());
+    constexpr int64_t kMostReferences = 64;  // each has the sides of all before it
+    if (count > kMostReferences) return Refuse(id, absl::StrCat("chooses one of ", count, " references, expected at most ", kMostReferences));
+    const OutputRef in_range = Before(id, "LogicalAnd", {ask("GreaterEqual", 0), ask("Less", count)});
+    const OutputRef check = Before(id, "Assert", {in_range, index});
+    graph_.mutable_node(check.node).attrs.Set("T", std::vector<DataType>{DataType::kInt32});
+    graph_.mutable_node(id).control_inputs.push_back(check.node);
+    std::vector<OutputRef> sides = inputs;
+    for (int64_t k = 0; k + 1 < count; ++k) {
+      const OutputRef taken = ask("Equal", k);
+      for (int64_t i = k; i < count; ++i) {
+        sides[i] = Before(id, "RefSwitch", {sides[i], taken});
+        sides[i].index = i == k ? 1 : 0;
+      }
+    }
+    const AttrMap two{{"N", int64_t{2}}};
+    OutputRef rest = sides.back();
+    for (int64_t k = count - 2; k > 0; --k) rest = Before(id, "RefMerge", {rest, sides[k]}, two);
+    if (count > 1) Become(id, "RefMerge", {rest, sides[0]}, two);
+    if (count == 1) Become(id, "RefIdentity", {sides[0]});
+    return absl::OkStatus();
+  }
+
+  // (dimensions, points, points left out)
+  absl::Status PointsOfSobol(NodeId id) {
+    int64_t numbers[3];
+    for (int i = 0; i < 3; ++i) {
+      const Tensor* value = ConstantAt(graph_.node(id).inputs[i]);
+      const bool is_number = value != nullptr && value->dtype() == DataType::kInt32 && value->num_elements() == 1;
+      if (!is_number) return Refuse(id, "takes dimensions and counts that are computed, expected constants");
+      numbers[i] = value->IntAt(0);
+    }
+    absl::StatusOr<Tensor> points = SobolPoints(numbers[0], numbers[1], numbers[2], graph_.node(id).attrs.GetOr("dtype", DataType::kFloat));
+    if (!points.ok()) return WithPrefix(points.status(), absl::StrCat("node '", graph_.node(id).name, "' (SobolSample)"));
+    Node& node = graph_.mutable_node(id);
+    node.op = "Const";
+    node.inputs.clear();
+    node.attrs = AttrMap{{"dtype", points->dtype()}, {"value", *std::move(points)}};
+    return absl::OkStatus();
+  }
+
+  // nullptr where it is computed.
+  const Tensor* ConstantAt(OutputRef ref) const {
+    while (graph_.node(ref.node).op == "Identity" && !graph_.node(ref.node).inputs.empty()) ref = graph_.node(ref.node).inputs[0];
+    const AttrValue* value = graph_.node(ref.node).op == "Const" ? graph_.node(ref.node).attrs.Find("value") : nullptr;
+    return value == nullptr ? nullptr : std::get_if<Tensor>(value);
+  }
+
   absl::Status Joined(NodeId id) {
     Node& node = graph_.mutable_node(id);
     node.op = "StringJoin";
@@ -477,7 +538,7 @@ bool IsExpanded(const std::string& op) {
       "Conv2DBackpropInputV2", "Conv2DBackpropFilterV2", "BatchNormWithGlobalNormalization", "_UnaryOpsComposition",
       "Conv3DBackpropInput",   "Conv3DBackpropFilter",   "ApproxTopK",  "FakeParam", "DeviceIndex", "_SwitchN", "MutexV2", "MutexLock", "ConsumeMutexLock",
       "XlaDynamicSlice",       "XlaDynamicUpdateSlice", "FusedPadConv2D", "FusedResizeAndPadConv2D", "QuantizeAndDequantize", "SelfAdjointEig",
-      "BatchSelfAdjointEig"};
+      "BatchSelfAdjointEig", "RefSelect", "SobolSample"};
   return fused.count(op) > 0 || Renamed().count(op) > 0;
 }
 

@@ -1,8 +1,9 @@
 // Inline functions: puts the body of a called function in the place of the call, calls inside it too.
 //
-// A call is a PartitionedCall or StatefulPartitionedCall, or a node whose op is the name of a function of the
-// library. Its body's nodes are named call/node and stand where the call stood, so that creation order tells the
-// same story as before. The call itself stays as a NoOp of its name, done when the function's effects are.
+// A call is a PartitionedCall or StatefulPartitionedCall, or a node whose op is the name of a function of the library. So is a
+// BatchFunction, which joins the rows of requests that come at a time: here is one. The body's nodes are named call/node and stand
+// where the call stood, so that creation order tells the same story as before. The call itself stays as a NoOp of its name, done
+// when the function's effects are.
 //
 //   w ── ^before ─┐                            w ── ^before ── call/enter (NoOp)
 //   x ──────────► call (f) ──► y    becomes                        ┊ ^

@@ -18,6 +18,7 @@
 #include "passes/control_flow/guard_effects.h"
 #include "passes/control_flow/harmless_inputs.h"
 #include "passes/control_flow/sizes_of_values.h"
+#include "passes/control_flow/split_chosen.h"
 
 namespace millrace {
 namespace {
@@ -47,10 +48,11 @@ class SwitchLowering {
       any = any || IsSwitch(node) || IsMerge(node) || IsOptional(node);
     }
     if (!any) return false;
-    MR_ASSIGN_OR_RETURN(const std::vector<NodeId> order, CreationOrder(graph_));
-    guards_.resize(graph_.num_ids());
-    unsure_.resize(graph_.num_ids());
-    for (NodeId id : order) MR_RETURN_IF_ERROR(FindGuard(id));
+    MR_ASSIGN_OR_RETURN(std::vector<NodeId> order, FindGuards());
+    if (!chosen_variables_.empty() && SplitChosen(graph_, ops_, order, {chosen_variables_, sides_, guards_})) {
+      MR_ASSIGN_OR_RETURN(order, FindGuards());
+    }
+    MR_RETURN_IF_ERROR(CheckChosenVariables());
     const bool sizes_of_values = guarded_ != nullptr && (any_shapes_ || MayHaveSizesOfValues(graph_, ops_));
     GuardWriter writer(graph_, ops_, places_);
     for (NodeId id : order) {
@@ -59,7 +61,6 @@ class SwitchLowering {
       MR_RETURN_IF_ERROR(writer.Visit(id, guards_[id.value], unsure_[id.value]));
       if (may_fail) guarded_->push_back({id, writer.Expression(id, guards_[id.value])});
     }
-    MR_RETURN_IF_ERROR(FindChosenVariables());
     for (NodeId id : order) {
       if (IsSwitch(graph_.node(id))) LowerSwitch(id);
       if (IsMerge(graph_.node(id)) && sides_.count(id.value) > 0) LowerMerge(id);
@@ -85,6 +86,19 @@ class SwitchLowering {
   }
 
  private:
+  // All nodes in creation order.
+  absl::StatusOr<std::vector<NodeId>> FindGuards() {
+    guards_.assign(graph_.num_ids(), Guard());
+    unsure_.assign(graph_.num_ids(), NodeId());
+    sides_.clear();
+    always_there_.clear();
+    asked_.clear();
+    MR_ASSIGN_OR_RETURN(std::vector<NodeId> order, CreationOrder(graph_));
+    for (NodeId id : order) MR_RETURN_IF_ERROR(FindGuard(id));
+    FindChosenVariables();
+    return order;
+  }
+
   // Before there are types, for values of any size or for none that are certain. What only passes values on never does.
   bool MayFail(const Node& node, bool sizes_of_values) {
     if (guarded_ == nullptr || node.inputs.empty()) return false;
@@ -276,37 +290,37 @@ class SwitchLowering {
     return names;
   }
 
-  // Merges whose sides are different variables. What is read of such a one is chosen as values are; nothing can be written to it.
-  absl::Status FindChosenVariables() {
-    std::map<int32_t, std::set<std::string>> names;
+  // Merges whose sides are different variables.
+  void FindChosenVariables() {
+    chosen_variables_.clear();
     for (const auto& [id, literal] : sides_) {
-      if (!PassesVariable(graph_.node(NodeId{id}))) continue;
-      names[id] = VariablesOf(NodeId{id});
-      if (names[id].size() > 1) chosen_variables_.insert(id);
+      if (PassesVariable(graph_.node(NodeId{id})) && VariablesOf(NodeId{id}).size() > 1) chosen_variables_.insert(id);
     }
+  }
+
+  // What takes one was to be split.
+  absl::Status CheckChosenVariables() const {
     for (int32_t i = 0; i < graph_.num_ids() && !chosen_variables_.empty(); ++i) {
       const Node& user = graph_.node(NodeId{i});
       for (size_t input = 0; graph_.alive(NodeId{i}) && input < user.inputs.size(); ++input) {
         const int32_t merge = user.inputs[input].node.value;
-        if (user.inputs[input].index != 0 || chosen_variables_.count(merge) == 0 || user.op == "RefMerge") continue;
-        if (graph_.node(NodeId{merge}).op == "RefMerge" && ReadsValue(user, static_cast<int>(input))) continue;
+        if (user.inputs[input].index != 0 || chosen_variables_.count(merge) == 0) continue;
+        if (user.op == "RefMerge" || chosen_variables_.count(i) > 0) continue;
         return absl::UnimplementedError(absl::StrCat(
-            "node '", user.name, "' (", user.op, ") takes one of the variables '", absl::StrJoin(names[merge], "', '"), "', which node '",
+            "node '", user.name, "' (", user.op, ") takes one of the variables '", absl::StrJoin(VariablesOf(NodeId{merge}), "', '"), "', which node '",
             graph_.node(NodeId{merge}).name, "' (", graph_.node(NodeId{merge}).op, ") chooses when running; expected the same on both sides"));
       }
     }
     return absl::OkStatus();
   }
 
-  bool ReadsValue(const Node& user, int input) const {
-    const OpDef* def = ops_.Find(user.op);
-    if (def == nullptr || IsSwitch(user)) return false;
-    return std::none_of(def->variables.begin(), def->variables.end(), [&](const VariableUse& use) { return use.input == input; });
+  void PassVariable(NodeId id, OutputRef variable) {
+    forwarded_[{id, 0}] = variable;
+    StandForNothing(id);
   }
 
-  void PassVariable(NodeId id, OutputRef variable) {
+  void StandForNothing(NodeId id) {
     Node& node = graph_.mutable_node(id);
-    forwarded_[{id, 0}] = variable;
     node.op = "NoOp";
     for (OutputRef input : node.inputs) node.control_inputs.push_back(input.node);
     node.inputs.clear();
@@ -358,6 +372,7 @@ class SwitchLowering {
     index.inputs = {predicate};
     const NodeId index_id = places_.AddBefore(graph_, id, std::move(index));
     forwarded_[{id, 1}] = {index_id, 0};
+    if (PassesVariable(graph_.node(id))) return StandForNothing(id);  // nothing takes the reference or handle any more
     Node& merge = graph_.mutable_node(id);
     merge.op = "Select";
     merge.inputs = {predicate, merge.inputs[1], merge.inputs[0]};

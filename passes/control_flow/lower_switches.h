@@ -18,15 +18,15 @@
 //   numbers
 //   questions        whether a loop takes a turn (passes/unroll/questions.h) is answered by no
 //
-// A reference or handle that is the same variable on both sides goes on as it is. One of two references is a Select of their values, which
-// nothing can be written to.
+// A reference or handle that is the same variable on both sides goes on as it is. What takes one of two variables becomes a node on each
+// side (split_chosen.h); what only reads a reference takes a Select of their values.
 //
 // The values of Optional* nodes, by which gradients get at what a branch computed, are taken directly.
 //
 // Needs: no calls. Establishes: no Switch, Merge or Optional* is left, unless the graph holds loops (Enter): then nothing
 // is changed, and they are refused as unknown ops later. InvalidArgument names a Merge whose inputs are not the two
 // sides of one predicate; Unimplemented an effect behind a Merge whose inputs differ by more than that, for which no And of predicates
-// says whether it happens, and what writes to one of several variables, or takes the handle of one.
+// says whether it happens, and what takes one of several variables and gives something of a type that its op does not tell.
 #ifndef MILLRACE_PASSES_CONTROL_FLOW_LOWER_SWITCHES_H_
 #define MILLRACE_PASSES_CONTROL_FLOW_LOWER_SWITCHES_H_
 

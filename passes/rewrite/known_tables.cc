@@ -8,10 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/unread_file.h"
-#include "millrace/options.h"
 #include "millrace/status.h"
 #include "passes/control_flow/control_flow_ops.h"
-#include "passes/control_flow/inline_functions.h"
 #include "passes/control_flow/kept_state.h"
 #include "passes/rewrite/prune.h"
 #include "passes/shapes/infer_shapes.h"
@@ -59,9 +57,7 @@ absl::StatusOr<Graph> WhatRunsFor(const Graph& whole, const OpRegistry& ops, abs
     signature.feeds[absl::StrCat(node.name, ":0")] = {node.attrs.GetOr<DataType>("dtype", DataType::kFloat),
                                                       node.attrs.GetOr<Shape>("shape", Shape::UnknownRank())};
   }
-  MR_ASSIGN_OR_RETURN(Graph graph, Prune(whole, signature));
-  MR_RETURN_IF_ERROR(InlineFunctions(graph, ops, MostInlinedNodes(graph, PlanningOptions().max_unrolled_nodes)).status());
-  return graph;
+  return PruneAndInline(whole, signature, ops);
 }
 
 absl::StatusOr<KnownTables> KnownTables::Find(const Graph& whole, const OpRegistry& ops, KernelOracle& oracle) {

@@ -3,11 +3,14 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "graph/needed_nodes.h"
 #include "graph/with_message.h"
-#include "millrace/op.h"
+#include "millrace/options.h"
 #include "millrace/status.h"
 #include "passes/control_flow/control_flow_ops.h"
+#include "passes/control_flow/inline_functions.h"
+#include "passes/control_flow/lower_function_ops.h"
 
 namespace millrace {
 namespace {
@@ -36,6 +39,17 @@ absl::Status CheckFeed(const Node& node, const std::string& name, const TensorTy
   return absl::OkStatus();
 }
 
+absl::Status CheckPart(const Node& node, const std::string& name, int32_t index, const TensorType& fed) {
+  const auto types = node.attrs.GetOr<std::vector<DataType>>("output_types", {});
+  const auto shapes = node.attrs.GetOr<std::vector<Shape>>("output_shapes", {});
+  if (index >= static_cast<int32_t>(types.size())) {
+    return absl::InvalidArgumentError(absl::StrCat("feed '", name, "': node '", node.name, "' (", node.op, ") hands over ", types.size(), " tensors"));
+  }
+  const Shape shape = index < static_cast<int32_t>(shapes.size()) ? shapes[index] : Shape::UnknownRank();
+  if (types[index] == fed.dtype && Compatible(shape, fed.shape)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("feed '", name, "' has type ", fed.ToString(), ", expected ", TensorType{types[index], shape}.ToString()));
+}
+
 constexpr const char* kOwnOps[] = {"_Feed", "_Fetch", "Send", "Recv", "SwapOut", "SwapIn"};
 
 class Pruner {
@@ -46,6 +60,7 @@ class Pruner {
   absl::StatusOr<Graph> Run() {
     MR_RETURN_IF_ERROR(ResolveNames());
     MarkNeeded();
+    MR_RETURN_IF_ERROR(CheckOptionals());
     MR_RETURN_IF_ERROR(CheckOps());
     MR_RETURN_IF_ERROR(CheckPlaceholders());
     MR_RETURN_IF_ERROR(CopyNodes());
@@ -57,8 +72,9 @@ class Pruner {
     for (const auto& [name, type] : signature_.feeds) {
       absl::StatusOr<OutputRef> ref = graph_.FindTensor(name);
       if (!ref.ok()) return WithPrefix(ref.status(), "feed");
-      MR_RETURN_IF_ERROR(CheckFeed(graph_.node(ref->node), name, type));
-      MR_RETURN_IF_ERROR(CheckTaken(*ref, "feed", name));
+      const Node& node = graph_.node(ref->node);
+      MR_RETURN_IF_ERROR(CheckFeed(node, name, type));
+      MR_RETURN_IF_ERROR(IsNextAsOptional(node) ? CheckPart(node, name, ref->index, type) : CheckTaken(*ref, "feed", name));
       feeds_.emplace(*ref, FeedNode{name, type, NodeId()});
       is_fed_[ref->node.value] = true;
     }
@@ -89,12 +105,17 @@ class Pruner {
   void MarkNeeded() {
     const auto need_tensor = [&](OutputRef ref, const auto& need) {
       if (!is_fed_[ref.node.value]) return need(ref.node);
+      if (IsNextAsOptional(graph_.node(ref.node))) return UseParts(ref.node);
       auto fed = feeds_.find(ref);
       if (fed == feeds_.end()) need(ref.node);
       else fed->second.used = true;
     };
     const auto mark = [&](NodeId id) { needed_[id.value] = true; };
-    for (OutputRef ref : fetches_) need_tensor(ref, mark);
+    for (OutputRef ref : fetches_) {
+      const auto fed = feeds_.find(ref);
+      if (fed == feeds_.end()) need_tensor(ref, mark);
+      else fed->second.used = true;
+    }
     for (NodeId id : targets_) {
       if (IsPlaceholder(graph_.node(id))) need_tensor({id, 0}, mark);
       else mark(id);
@@ -107,6 +128,25 @@ class Pruner {
       }
     };
     MarkNeeds(needed_, for_each_need);
+  }
+
+  void UseParts(NodeId optional) {
+    optionals_[optional.value];
+    for (auto fed = feeds_.lower_bound({optional, 0}); fed != feeds_.end() && fed->first.node == optional; ++fed) fed->second.used = true;
+  }
+
+  // What is there is there whole.
+  absl::Status CheckOptionals() const {
+    for (const auto& [id, added] : optionals_) {
+      const Node& node = graph_.node(NodeId{id});
+      const auto parts = static_cast<int32_t>(node.attrs.GetOr<std::vector<DataType>>("output_types", {}).size());
+      for (int32_t i = 0; i < parts; ++i) {
+        if (feeds_.count({NodeId{id}, i}) > 0) continue;
+        return absl::InvalidArgumentError(absl::StrCat("'", graph_.TensorName({NodeId{id}, i}), "' is not fed, but others of the ", parts,
+                                                       " tensors that node '", node.name, "' (", node.op, ") hands over are"));
+      }
+    }
+    return absl::OkStatus();
   }
 
   // What passes put in is not what a graph may bring.
@@ -133,10 +173,20 @@ class Pruner {
     return absl::OkStatus();
   }
 
+  absl::Status NotFedInParts(NodeId id) const {
+    const Node& node = graph_.node(id);
+    const auto types = node.attrs.GetOr<std::vector<DataType>>("output_types", {});
+    std::vector<std::string> parts;
+    for (int32_t i = 0; i < static_cast<int32_t>(types.size()); ++i) parts.push_back(absl::StrCat("'", graph_.TensorName({id, i}), "'"));
+    return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' (", node.op, ") is needed by the fetches and targets, but what it hands over, ",
+                                                   absl::StrJoin(parts, ", "), ", is not fed; input pipelines do not run"));
+  }
+
   absl::Status CheckPlaceholders() const {
     for (int32_t i = 0; i < graph_.num_ids(); ++i) {
       if (!needed_[i]) continue;
       const Node& node = graph_.node(NodeId{i});
+      if (IsNextAsOptional(node)) return NotFedInParts(NodeId{i});
       if (!IsPlaceholder(node)) continue;
       if (is_fed_[i]) MR_RETURN_IF_ERROR(CheckOneOutput(NodeId{i}));
       const TensorType type{node.attrs.GetOr<DataType>("dtype", DataType::kInvalid),
@@ -148,6 +198,7 @@ class Pruner {
   }
 
   OutputRef Renamed(OutputRef ref) const {
+    if (const auto optional = optionals_.find(ref.node.value); optional != optionals_.end()) return {optional->second, ref.index};
     auto fed = is_fed_[ref.node.value] ? feeds_.find(ref) : feeds_.end();
     if (fed != feeds_.end()) return {fed->second.id, 0};
     return {renamed_[ref.node.value], ref.index};
@@ -160,7 +211,7 @@ class Pruner {
       if (!feed.used) continue;
       Node node;
       node.name = feed.name.substr(0, feed.name.rfind(':'));
-      if (needed_[ref.node.value] || ref.index != 0) node.name += "/feed";
+      if (needed_[ref.node.value] || ref.index != 0 || optionals_.count(ref.node.value) > 0) node.name += "/feed";
       node.attrs.Set("dtype", feed.type.dtype);
       const auto value = signature_.feed_values.find(feed.name);
       if (value != signature_.feed_values.end()) {
@@ -173,6 +224,7 @@ class Pruner {
       }
       feed.id = result_.AddUnique(std::move(node));
     }
+    for (auto& [id, added] : optionals_) added = AddOptional(NodeId{id});
     // With room for the copies that come later.
     const auto needed = static_cast<int64_t>(std::count(needed_.begin(), needed_.end(), true));
     result_.Reserve(needed + needed / 4 + 1);
@@ -185,10 +237,21 @@ class Pruner {
       node.name = absl::StrCat("_fetch/", graph_.node(fetches_[i].node).name, "_", fetches_[i].index);
       node.op = "_Fetch";
       node.attrs.Set("index", static_cast<int64_t>(i));
-      node.inputs.push_back(Renamed(fetches_[i]));
+      const auto fed = feeds_.find(fetches_[i]);
+      node.inputs.push_back(fed == feeds_.end() ? Renamed(fetches_[i]) : OutputRef{fed->second.id, 0});
       result_.AddUnique(std::move(node));
     }
     return absl::OkStatus();
+  }
+
+  NodeId AddOptional(NodeId id) {
+    const auto types = graph_.node(id).attrs.GetOr<std::vector<DataType>>("output_types", {});
+    Node node;
+    node.name = graph_.node(id).name;
+    node.op = "OptionalFromValue";
+    node.attrs.Set("Toutput_types", types);
+    for (int32_t i = 0; i < static_cast<int32_t>(types.size()); ++i) node.inputs.push_back({feeds_.at({id, i}).id, 0});
+    return result_.AddUnique(std::move(node));
   }
 
   void RewireInputs(Node& node) {
@@ -210,6 +273,7 @@ class Pruner {
   const Graph& graph_;
   const Signature& signature_;
   std::map<OutputRef, FeedNode> feeds_;
+  std::map<int32_t, NodeId> optionals_;  // that are needed and whose parts are fed: what stands for them in the result
   std::vector<OutputRef> fetches_;
   std::vector<NodeId> targets_;
   std::vector<NodeId> renamed_;
@@ -222,11 +286,19 @@ class Pruner {
 
 bool RunsThoughFed(const Node& node) {
   if (IsPlaceholder(node)) return false;
-  return OpRegistry::Builtin().Find(node.op) != nullptr || IsPartitionedCall(node) || IsIf(node) || IsCase(node) || IsWhile(node);
+  return OpRegistry::Builtin().Find(node.op) != nullptr || IsPartitionedCall(node) || IsFunctionOp(node.op) || IsIf(node) || IsCase(node) ||
+         IsWhile(node);
 }
 
 absl::StatusOr<Graph> Prune(const Graph& graph, const Signature& signature) {
   return Pruner(graph, signature).Run();
+}
+
+absl::StatusOr<Graph> PruneAndInline(const Graph& graph, const Signature& signature, const OpRegistry& ops) {
+  MR_ASSIGN_OR_RETURN(Graph flat, Prune(graph, signature));
+  LowerFunctionOps(flat);
+  MR_RETURN_IF_ERROR(InlineFunctions(flat, ops, MostInlinedNodes(flat, PlanningOptions().max_unrolled_nodes)).status());
+  return flat;
 }
 
 void RemoveUnneeded(Graph& graph, const Signature& signature, std::vector<uint64_t>& per_node) {

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "millrace/graph.h"
+#include "millrace/op.h"
 #include "millrace/tensor.h"
 
 namespace millrace {
@@ -32,6 +33,9 @@ bool RunsThoughFed(const Node& node);
 // placeholder that is needed and not fed, or a fed type that contradicts the placeholder's.
 // _Fetch nodes have attr "index" (into signature.fetches), _Feed nodes attr "tensor" (the feed's name).
 absl::StatusOr<Graph> Prune(const Graph& graph, const Signature& signature);
+
+// The same without calls: what runs for the signature, for those who look at it. Of planning's limit (InlineFunctions) the default holds.
+absl::StatusOr<Graph> PruneAndInline(const Graph& graph, const Signature& signature, const OpRegistry& ops);
 
 // Drops what no fetch and no target needs any more, and closes the holes; `per_node` (a value per node id) follows
 // its nodes.

@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "graph/text.h"
 #include "graph/verify.h"
+#include "passes/rewrite/prune.h"
 #include "testlib/golden.h"
 
 namespace millrace {
@@ -106,6 +107,28 @@ TEST(InlineFunctions, WhatTheLibraryHoldsMayAlwaysComeOnce) {
   absl::StatusOr<Graph> graph = CallsInCalls(3, true);
   ASSERT_TRUE(graph.ok());
   EXPECT_EQ(MostInlinedNodes(*graph, 10), 3 + 3 + 1 + 10);
+}
+
+TEST(InlineFunctions, WhatRunsForASignatureHasNoCalls) {
+  const absl::StatusOr<Graph> graph = ParseGraphText(R"(
+function f
+  a = _Arg() {T=float, index=0}
+  y = Relu(a) {T=float}
+  r = _Retval(y) {T=float, index=0}
+end
+x = Placeholder() {dtype=float, shape=shape[2]}
+call = PartitionedCall(x) {f=&f}
+other = Relu(x) {T=float}
+there = Const() {dtype=string, value=string[]{"/device:CPU:0"}}
+far = RemoteCall(there, x) {Tin=[float], Tout=[float], f=&f}
+)");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const Signature signature{.feeds = {{"x:0", {DataType::kFloat, Shape({2})}}}, .fetches = {"call:0", "far:0"}};
+  const absl::StatusOr<Graph> flat = PruneAndInline(*graph, signature, OpRegistry::Builtin());
+  ASSERT_TRUE(flat.ok()) << flat.status();
+  EXPECT_TRUE(flat->Find("call/y").valid());
+  EXPECT_TRUE(flat->Find("far/y").valid());
+  EXPECT_FALSE(flat->Find("other").valid());
 }
 
 }  // namespace

@@ -2,11 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <string>
 #include <tuple>
+#include <vector>
 
 #include "graph/text.h"
 #include "millrace/session.h"
 #include "testlib/open_session.h"
+#include "text_session.h"
 
 namespace millrace {
 namespace {
@@ -394,16 +397,116 @@ y = Identity(c) {T=float}
 set = AssignAdd(c, x) {T=float}
 )";
 
-TEST(Conditionals, AReferenceOfOneOfTwoVariablesIsReadButNotWritten) {
-  const absl::StatusOr<std::vector<float>> values = ValuesUnder("planned", {{true, 10}, {false, 20}, {true, 100}}, kEitherVariable);
-  ASSERT_TRUE(values.ok()) << values.status();
-  EXPECT_EQ(*values, (std::vector<float>{11, 22, 111}));
-  absl::StatusOr<Graph> graph = ParseGraphText(kEitherVariable);
-  ASSERT_TRUE(graph.ok()) << graph.status();
-  absl::StatusOr<std::unique_ptr<Session>> session = OpenSession(*std::move(graph), {});
-  ASSERT_TRUE(session.ok()) << session.status();
-  const absl::Status status = (*session)->Run({{"p", Tensor::Scalar<bool>(true)}, {"x", Tensor::Scalar<float>(1)}}, {}, {"set"}, nullptr);
-  EXPECT_NE(status.message().find("node 'set' (AssignAdd) takes one of the variables 'a', 'b'"), std::string::npos) << status;
+// Runs a step with p and x; what is fetched, one number each.
+absl::StatusOr<std::vector<float>> FetchedOf(Session& session, bool p, float x, const std::vector<std::string>& fetches) {
+  std::vector<Tensor> fetched;
+  const absl::Status status = session.Run({{"p", Tensor::Scalar<bool>(p)}, {"x", Tensor::Scalar<float>(x)}}, fetches, {}, &fetched);
+  if (!status.ok()) return status;
+  std::vector<float> values;
+  for (const Tensor& tensor : fetched) values.push_back(tensor.as<float>()[0]);
+  return values;
+}
+
+TEST(Conditionals, AReferenceOfOneOfTwoVariablesIsReadAndWritten) {
+  for (const char* strategy : {"baseline", "planned"}) {
+    const absl::StatusOr<std::vector<float>> values = ValuesUnder(strategy, {{true, 10}, {false, 20}, {true, 100}}, kEitherVariable);
+    ASSERT_TRUE(values.ok()) << values.status();
+    EXPECT_EQ(*values, (std::vector<float>{11, 22, 111}));
+    SessionOptions options;
+    options.planning.strategy = strategy;
+    const auto session = testing::SessionOf(kEitherVariable, options);
+    ASSERT_TRUE(session->Run({}, {}, {"init"}, nullptr).ok());
+    // The side adds x, and so does what takes the reference.
+    absl::StatusOr<std::vector<float>> fetched = FetchedOf(*session, true, 10, {"set"});
+    ASSERT_TRUE(fetched.ok()) << fetched.status();
+    EXPECT_EQ(*fetched, (std::vector<float>{21}));
+    fetched = FetchedOf(*session, false, 100, {"set"});
+    ASSERT_TRUE(fetched.ok()) << fetched.status();
+    EXPECT_EQ(*fetched, (std::vector<float>{202}));
+    EXPECT_EQ(session->Variables()->at("a").as<float>()[0], 21);
+    EXPECT_EQ(session->Variables()->at("b").as<float>()[0], 202);
+  }
+}
+
+// A handle of one of two variables, and that of its momentum; used in a conditional, too.
+constexpr char kChosenHandles[] = R"(
+function first
+  a = _Arg() {T=resource, index=0}
+  ma = _Arg() {T=resource, index=1}
+  b = _Arg() {T=resource, index=2}
+  mb = _Arg() {T=resource, index=3}
+  r = _Retval(a) {T=resource, index=0}
+  s = _Retval(ma) {T=resource, index=1}
+end
+function second
+  a = _Arg() {T=resource, index=0}
+  ma = _Arg() {T=resource, index=1}
+  b = _Arg() {T=resource, index=2}
+  mb = _Arg() {T=resource, index=3}
+  r = _Retval(b) {T=resource, index=0}
+  s = _Retval(mb) {T=resource, index=1}
+end
+function halve ^set
+  v = _Arg() {T=resource, index=0}
+  half = Const() {dtype=float, value=float[]{0.5}}
+  old = ReadVariableOp(v) {dtype=float}
+  new = Mul(old, half) {T=float}
+  set = AssignVariableOp(v, new) {dtype=float}
+  r = _Retval(new) {T=float, index=0}
+end
+function read
+  v = _Arg() {T=resource, index=0}
+  y = ReadVariableOp(v) {dtype=float}
+  r = _Retval(y) {T=float, index=0}
+end
+a = VarHandleOp() {dtype=float, shape=shape[], shared_name="a"}
+b = VarHandleOp() {dtype=float, shape=shape[], shared_name="b"}
+ma = VarHandleOp() {dtype=float, shape=shape[], shared_name="ma"}
+mb = VarHandleOp() {dtype=float, shape=shape[], shared_name="mb"}
+one = Const() {dtype=float, value=float[]{1}}
+two = Const() {dtype=float, value=float[]{2}}
+init_a = AssignVariableOp(a, one) {dtype=float}
+init_b = AssignVariableOp(b, two) {dtype=float}
+init_ma = AssignVariableOp(ma, one) {dtype=float}
+init_mb = AssignVariableOp(mb, two) {dtype=float}
+init = NoOp() ^init_a ^init_b ^init_ma ^init_mb
+p = Placeholder() {dtype=bool, shape=shape[]}
+x = Placeholder() {dtype=float, shape=shape[]}
+h = If(p, a, ma, b, mb) {Tcond=bool, Tin=[resource, resource, resource, resource], Tout=[resource, resource], then_branch=&first, else_branch=&second}
+before = ReadVariableOp(h) {dtype=float}
+train = ResourceApplyMomentum(h, h:1, one, x, two) ^before {T=float, use_locking=false, use_nesterov=false}
+ten = Const() {dtype=float, value=float[]{10}}
+many = Greater(x, ten) {T=float}
+c = If(many, h) ^train {Tcond=bool, Tin=[resource], Tout=[float], then_branch=&halve, else_branch=&read}
+y = Identity(c) {T=float}
+limit = ResourceCountUpTo(h) {limit=9, T=int64}
+)";
+
+TEST(Conditionals, AHandleOfOneOfTwoVariablesIsReadAndWritten) {
+  for (const char* strategy : {"baseline", "tensorflowmem", "planned"}) {
+    SessionOptions options;
+    options.planning.strategy = strategy;
+    const auto session = testing::SessionOf(kChosenHandles, options);
+    ASSERT_TRUE(session->Run({}, {}, {"init"}, nullptr).ok());
+    const auto run = [&](bool p, float x) { return FetchedOf(*session, p, x, {"before", "y"}); };
+    const std::vector<std::string> names = {"a", "ma", "b", "mb"};
+    const auto state = [&] {
+      std::vector<float> values;
+      for (const std::string& name : names) values.push_back(session->Variables()->at(name).as<float>()[0]);
+      return values;
+    };
+    // The momentum is doubled and x added; the variable goes down by it, and is halved where x is more than ten.
+    absl::StatusOr<std::vector<float>> fetched = run(true, 1);
+    ASSERT_TRUE(fetched.ok()) << fetched.status();
+    EXPECT_EQ(*fetched, (std::vector<float>{1, -2}));
+    EXPECT_EQ(state(), (std::vector<float>{-2, 3, 2, 2})) << strategy;
+    fetched = run(false, 20);
+    ASSERT_TRUE(fetched.ok()) << fetched.status();
+    EXPECT_EQ(*fetched, (std::vector<float>{2, -11}));
+    EXPECT_EQ(state(), (std::vector<float>{-2, 3, -11, 24})) << strategy;
+    const absl::Status status = FetchedOf(*session, true, 1, {"limit"}).status();
+    EXPECT_NE(status.message().find("node 'limit' (ResourceCountUpTo) takes one of the variables 'a', 'b'"), std::string::npos) << status;
+  }
 }
 
 TEST(Conditionals, WhatIsNotAddedLeavesAZeroItsSign) {

@@ -17,6 +17,7 @@ namespace millrace {
 namespace {
 
 using testing::SessionOf;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -29,6 +30,53 @@ before = ReadVariableOp(w) {dtype=float}
 add = AssignAddVariableOp(w, two) ^before {dtype=float}
 train = NoOp() ^add
 )";
+
+// What tf.cond makes of an iterator's get_next_as_optional; where there is no element, zeros.
+const char* const kNextAsOptional = R"(
+function given
+  o = _Arg() {T=variant, index=0}
+  parts = OptionalGetValue(o) {output_types=[float, int64], output_shapes=[shape[2], shape[]]}
+  r = _Retval(parts) {T=float, index=0}
+  s = _Retval(parts:1) {T=int64, index=1}
+end
+function none
+  o = _Arg() {T=variant, index=0}
+  zeros = Const() {dtype=float, value=float[2]{0, 0}}
+  zero = Const() {dtype=int64, value=int64[]{0}}
+  r = _Retval(zeros) {T=float, index=0}
+  s = _Retval(zero) {T=int64, index=1}
+end
+it = IteratorV2() {output_types=[float, int64], output_shapes=[shape[2], shape[]]}
+next = IteratorGetNextAsOptional(it) {output_types=[float, int64], output_shapes=[shape[2], shape[]]}
+has = OptionalHasValue(next)
+chosen = StatelessIf(has, next) {Tcond=bool, Tin=[variant], Tout=[float, int64], then_branch=&given, else_branch=&none}
+x = Identity(chosen) {T=float}
+n = Identity(chosen:1) {T=int64}
+)";
+
+TEST(Feeds, OfWhatAPipelineHandsOverInOneOptionalAreItsParts) {
+  const auto session = SessionOf(kNextAsOptional);
+  const Tensor x = Tensor::Vector<float>({3, 4}), n = Tensor::Scalar<int64_t>(5);
+  std::vector<Tensor> out;
+  absl::Status status = session->Run({{"next", x}, {"next:1", n}}, {"x", "n", "has"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(out[0].as<float>(), ElementsAre(3, 4));
+  EXPECT_EQ(out[1].IntAt(0), 5);
+  EXPECT_TRUE(out[2].as<bool>()[0]);
+  status = session->Run({{"next", x}, {"next:1", n}}, {"next", "next:1", "x"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(out[0].as<float>(), ElementsAre(3, 4));
+  EXPECT_EQ(out[1].IntAt(0), 5);
+  EXPECT_THAT(out[2].as<float>(), ElementsAre(3, 4));
+  status = session->Run({{"next:1", n}}, {"next:1"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(out[0].IntAt(0), 5);
+  const auto refusal = [&](const Session::Feeds& feeds) { return std::string(session->Run(feeds, {"x"}, {}, &out).message()); };
+  EXPECT_THAT(refusal({}), HasSubstr("'next:0', 'next:1', is not fed"));
+  EXPECT_THAT(refusal({{"next:0", x}}), HasSubstr("'next:1' is not fed, but others of the 2 tensors"));
+  EXPECT_THAT(refusal({{"next:0", x}, {"next:1", x}}), HasSubstr("feed 'next:1' has type float[2], expected int64[]"));
+  EXPECT_THAT(refusal({{"next:0", x}, {"next:1", n}, {"next:2", n}}), HasSubstr("hands over 2 tensors"));
+}
 
 TEST(Feeds, OfTheHandleOfAVariableAreRefused) {
   const auto session = SessionOf(kVariable);
@@ -170,6 +218,33 @@ TEST(Values, OfAnotherShapeChangeWhatIsMadeOfTheShapeAlone) {
     ASSERT_TRUE(ran.ok()) << ran;
     EXPECT_THAT(out[0].as<int32_t>(), ElementsAre(static_cast<int32_t>(value.size())));
   }
+}
+
+TEST(Feeds, WhatAnUnsupportedOpMakesCanBeFed) {
+  const auto session = SessionOf(R"(
+rows = OneShotIterator() {dataset_factory="f"}
+row = IteratorGetNext(rows) {output_types=[float], output_shapes=[shape[2]]}
+y = Neg(row) {T=float}
+)");
+  std::vector<Tensor> out;
+  EXPECT_THAT(session->Run({}, {"y"}, {}, &out).message(), AllOf(HasSubstr("IteratorGetNext (1x, first at 'row')"), HasSubstr("'row:0'")));
+  const absl::Status status = session->Run({{"row:0", Tensor::Vector<float>({1, 2})}}, {"y"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(out[0].DoubleAt(1), -2);
+}
+
+// A loop over what an op makes that Millrace has not: the op is what is missing, not the loop's turns.
+TEST(Feeds, OfLoopsOverWhatAnUnsupportedOpMakesNameTheOp) {
+  const auto session = SessionOf(R"(
+rows = Const() {dtype=int64, value=int64[3]{0, 1, 2}}
+x = Const() {dtype=float, value=float[2]{1, 2}}
+found = LookupVariants(rows, x) {T=float}
+shape = Const() {dtype=int32, value=int32[0]{}}
+list = TensorListFromTensor(found, shape) {element_dtype=variant, shape_type=int32}
+count = TensorListLength(list)
+)");
+  std::vector<Tensor> out;
+  EXPECT_THAT(session->Run({}, {"count"}, {}, &out).message(), HasSubstr("LookupVariants"));
 }
 
 TEST(Values, OfMoreBytesThanThereAreNumbersDoNotFit) {
