@@ -259,11 +259,12 @@ Planned PlanWith(const Graph& graph, const Machine& machine, const PlanningOptio
   return result;
 }
 
-// What users of a strategy would try for a graph and a machine, the defaults first.
+// What users of a strategy would try for a graph and a budget (0: none), the defaults first.
 std::vector<PlanningOptions> SettingsOf(const std::string& strategy, int64_t budget_bytes) {
   PlanningOptions options;
   options.strategy = strategy;
-  options.device_memory_bytes = budget_bytes;
+  options.device_memory_bytes = budget_bytes > 0 ? budget_bytes : PlanningOptions::kNoLimit;
+  options.host_memory_bytes = PlanningOptions::kNoLimit;
   std::vector<PlanningOptions> settings = {options};
   const auto also = [&](auto member, auto values) {
     for (const auto value : values) {
@@ -333,6 +334,10 @@ class Table {
       return;
     }
     const Planned uncut = Plan(*graph, machine, "baseline", 0);
+    if (!uncut.status.ok()) {
+      std::printf("| %s | %s | %s |\n", model.name.c_str(), machine.name.c_str(), uncut.status.ToString().c_str());
+      return;
+    }
     for (double pressure : arguments_.pressures) {
       const auto budget = static_cast<int64_t>(
           pressure > 0 ? static_cast<double>(uncut.report.predicted_peak_device_bytes) / pressure
@@ -403,13 +408,14 @@ int RunStudy(const Arguments& arguments) {
     const absl::StatusOr<Graph> graph = BuildAtScale(scenario.model, scenario.machine, scenario.pressure);
     Planned uncut, planned;
     int64_t budget_bytes = 0;
-    if (graph.ok()) {
-      uncut = Plan(*graph, scenario.machine, "baseline", 0);
+    if (graph.ok()) uncut = Plan(*graph, scenario.machine, "baseline", 0);
+    if (graph.ok() && uncut.status.ok()) {
       budget_bytes = static_cast<int64_t>(static_cast<double>(uncut.report.predicted_peak_device_bytes) / scenario.pressure);
       planned = Plan(*graph, scenario.machine, "planned", budget_bytes);
     }
-    if (!graph.ok() || !planned.status.ok()) {
-      std::printf("| %s | %s |\n", name.c_str(), (graph.ok() ? planned.status : graph.status()).ToString().c_str());
+    const absl::Status& failure = !graph.ok() ? graph.status() : !uncut.status.ok() ? uncut.status : planned.status;
+    if (!failure.ok()) {
+      std::printf("| %s | %s |\n", name.c_str(), failure.ToString().c_str());
       failed.push_back(name);
       continue;
     }

@@ -63,12 +63,16 @@ absl::Status CheckHostMemory(const ExecutionPlan& plan, int64_t budget_bytes) {
       if (step.state_bytes > 0) states[StreamName(plan.instances[step.instance])] = AlignUp(step.state_bytes);
     }
   }
-  int64_t needed = plan.host_bytes;
-  for (const auto& [node, bytes] : states) needed += bytes;
+  int64_t of_states = 0, of_variables = 0;
+  for (const auto& [node, bytes] : states) of_states += bytes;
+  const int64_t needed = plan.host_bytes + of_states;
   if (needed <= budget_bytes) return absl::OkStatus();
+  for (const PlanVariable& variable : plan.variables) of_variables += AlignUp(variable.type.size_bytes());
   const std::string missing = absl::StrCat(
       "does not fit: variables, states of nodes, constants and swapped tensors need ", needed, " bytes of host memory (",
-      FormatBytes(needed), ", of it ", FormatBytes(plan.host_pool_bytes), " swapped), ", BudgetWords(needed, budget_bytes));
+      FormatBytes(needed), ": variables ", FormatBytes(of_variables), ", states ", FormatBytes(of_states), ", constants ",
+      FormatBytes(plan.host_bytes - plan.host_pool_bytes - of_variables), ", swapped tensors ", FormatBytes(plan.host_pool_bytes), "), ",
+      BudgetWords(needed, budget_bytes), LargestOnHostWords(plan));
   // Other plans may have variables whole, without the padding of their parts.
   const int64_t padding = kTensorAlignment * static_cast<int64_t>(plan.variables.size());
   if (needed - plan.host_pool_bytes - padding > budget_bytes) return absl::ResourceExhaustedError(missing);

@@ -288,6 +288,51 @@ absl::Status Executor::DescribeFailure(const absl::Status& error, const std::vec
   return WithMessage(error, absl::StrCat(error.message(), note));
 }
 
+void Executor::BeginVariables() {
+  VariableState& state = program_->variable_state();
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    state.initialized[i] = variables_[i]->initialized;
+    state.changed[i] = false;
+    state.at_home[i] = !dirty_[i];
+  }
+}
+
+absl::StatusOr<std::vector<Tensor>> Executor::MakeFetches() const {
+  std::vector<Tensor> fetched;
+  for (const PlanFetch& fetch : plan().fetches) {
+    try {
+      // Of a constant's bytes the caller gets a copy.
+      fetched.push_back(copies(fetch) ? Tensor(fetch.type.dtype, fetch.type.shape) : CopyOf(fetch.value));
+    } catch (const std::bad_alloc&) {
+      return absl::ResourceExhaustedError(absl::StrCat("no memory for fetch '", fetch.name, "' of ", fetch.type.size_bytes(), " bytes"));
+    }
+  }
+  return fetched;
+}
+
+void Executor::ShrinkFetches(std::vector<Tensor>& fetched) const {
+  for (size_t i = 0; i < fetched.size(); ++i) {
+    const Shape& shape = program_->fetch_shape(static_cast<int32_t>(i));
+    if (!copies(plan().fetches[i]) || shape == fetched[i].shape()) continue;
+    Tensor smaller(fetched[i].dtype(), shape);
+    CopyBytes(smaller.mutable_data(), fetched[i].data(), smaller.size_bytes());
+    fetched[i] = std::move(smaller);
+  }
+}
+
+void Executor::AddResidents(StepStats& stats) const {
+  // An engine of one device may give its peak alone.
+  if (stats.device_peak_bytes.empty()) stats.device_peak_bytes = {stats.peak_device_bytes};
+  stats.device_peak_bytes.resize(resident_end_.size(), 0);
+  stats.peak_device_bytes = 0;
+  for (size_t d = 0; d < resident_end_.size(); ++d) {
+    stats.device_peak_bytes[d] = std::max(stats.device_peak_bytes[d], resident_end_[d]);
+    stats.peak_device_bytes += stats.device_peak_bytes[d];
+  }
+  stats.peak_host_bytes = std::max(stats.peak_host_bytes, pool_end_);
+  stats.peak_host_bytes += context_.host->home_bytes() + constant_bytes_;
+}
+
 absl::Status Executor::RunStep(absl::Span<const Tensor> feeds, std::vector<Tensor>* fetches, StepStats* stats) {
   const bool has_data = context_.devices[0]->has_data();
   if (has_data) {
@@ -295,27 +340,12 @@ absl::Status Executor::RunStep(absl::Span<const Tensor> feeds, std::vector<Tenso
     MR_RETURN_IF_ERROR(CheckVariables());
   }
   MR_RETURN_IF_ERROR(Activate());
-  VariableState& state = program_->variable_state();
-  for (size_t i = 0; i < variables_.size(); ++i) {
-    state.initialized[i] = variables_[i]->initialized;
-    state.changed[i] = false;
-    state.at_home[i] = !dirty_[i];
-  }
-
+  BeginVariables();
+  MR_ASSIGN_OR_RETURN(std::vector<Tensor> fetched, MakeFetches());
   std::vector<const void*> feed_data;
   for (const Tensor& feed : feeds) feed_data.push_back(feed.data());
-  std::vector<Tensor> fetched;
   std::vector<void*> fetch_data;
-  for (const PlanFetch& fetch : plan().fetches) {
-    const bool copied = fetch.value.empty() && has_data;
-    try {
-      // A constant's bytes are those of the graph: the caller gets some of its own.
-      fetched.push_back(copied ? Tensor(fetch.type.dtype, fetch.type.shape) : CopyOf(fetch.value));
-    } catch (const std::bad_alloc&) {
-      return absl::ResourceExhaustedError(absl::StrCat("no memory for fetch '", fetch.name, "' of ", fetch.type.size_bytes(), " bytes"));
-    }
-    fetch_data.push_back(copied ? fetched.back().mutable_data() : nullptr);
-  }
+  for (size_t i = 0; i < fetched.size(); ++i) fetch_data.push_back(copies(plan().fetches[i]) ? fetched[i].mutable_data() : nullptr);
 
   MR_RETURN_IF_ERROR(KeepStates());
   StepStats measured;
@@ -330,28 +360,10 @@ absl::Status Executor::RunStep(absl::Span<const Tensor> feeds, std::vector<Tenso
     return described;
   }
 
-  for (size_t i = 0; i < fetched.size(); ++i) {
-    const Shape& shape = program_->fetch_shape(static_cast<int32_t>(i));
-    const bool copied = plan().fetches[i].value.empty() && has_data;
-    if (!copied || shape == fetched[i].shape()) continue;
-    Tensor smaller(fetched[i].dtype(), shape);
-    CopyBytes(smaller.mutable_data(), fetched[i].data(), smaller.size_bytes());
-    fetched[i] = std::move(smaller);
-  }
+  ShrinkFetches(fetched);
   if (fetches != nullptr) *fetches = std::move(fetched);
-  if (stats != nullptr) {
-    // An engine of one device may give its peak alone.
-    if (measured.device_peak_bytes.empty()) measured.device_peak_bytes = {measured.peak_device_bytes};
-    measured.device_peak_bytes.resize(resident_end_.size(), 0);
-    measured.peak_device_bytes = 0;
-    for (size_t d = 0; d < resident_end_.size(); ++d) {
-      measured.device_peak_bytes[d] = std::max(measured.device_peak_bytes[d], resident_end_[d]);
-      measured.peak_device_bytes += measured.device_peak_bytes[d];
-    }
-    measured.peak_host_bytes = std::max(measured.peak_host_bytes, pool_end_);
-    measured.peak_host_bytes += context_.host->home_bytes() + constant_bytes_;
-    *stats = std::move(measured);
-  }
+  AddResidents(measured);
+  if (stats != nullptr) *stats = std::move(measured);
   return absl::OkStatus();
 }
 

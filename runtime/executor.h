@@ -90,8 +90,17 @@ class Executor final : private ResidentOwner {
   bool stays_in_memory(size_t variable) const {
     return plan().variables[variable].resident_offset != kNoAddress || plan().variables[variable].host_offset != kNoAddress;
   }
-  // After a step: which values outlive it.
+  // Before a step: what the variables hold.
+  void BeginVariables();
+  // After it: which values outlive it.
   void CommitVariables();
+  // Whether the step copies the fetch's value to the host; a constant's bytes are those of the graph.
+  bool copies(const PlanFetch& fetch) const { return fetch.value.empty() && context_.devices[0]->has_data(); }
+  // Tensors of the planned shapes for what is fetched, and the same as large as it turned out.
+  absl::StatusOr<std::vector<Tensor>> MakeFetches() const;
+  void ShrinkFetches(std::vector<Tensor>& fetched) const;
+  // Adds what variables and constants hold for good to the step's peaks.
+  void AddResidents(StepStats& stats) const;
   // A step that fails leaves what nodes keep (how far random streams have come) as it was.
   absl::Status KeepStates();
   void RestoreStates();

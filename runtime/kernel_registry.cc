@@ -7,6 +7,8 @@
 namespace millrace {
 
 absl::Status KernelRegistry::Register(std::string_view op, KernelFactory factory) {
+  if (op.empty()) return absl::InvalidArgumentError("a kernel is registered for an op without a name");
+  if (factory == nullptr) return absl::InvalidArgumentError(absl::StrCat("the kernel of op '", std::string(op), "' is registered without a factory"));
   if (!factories_.emplace(std::string(op), std::move(factory)).second) {
     return absl::AlreadyExistsError(absl::StrCat("a kernel of op '", std::string(op), "' is registered twice"));
   }

@@ -27,11 +27,6 @@ std::unique_ptr<TaskRunner> MakeTbbTaskRunner(int threads);
 // would end it. Unavailable says how many.
 absl::Status CheckThreads(int threads);
 
-// Runs everything on the calling thread in a known order, for tests; says that it has `threads` threads, so that work
-// is handed to it as it would be to as many.
-enum class InlineOrder { kForward, kReverse };
-std::unique_ptr<TaskRunner> MakeInlineTaskRunner(InlineOrder order = InlineOrder::kForward, int threads = 1);
-
 }  // namespace millrace
 
 #endif  // MILLRACE_RUNTIME_TASK_RUNNER_H_

@@ -5,10 +5,7 @@
 #include <iterator>
 #include <utility>
 
-#include <xxhash.h>
-
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "millrace/status.h"
 #include "runtime/disk_tier.h"
 
@@ -226,26 +223,6 @@ absl::Status VariableStore::Replace(const std::string& name, const Tensor& value
     variable.initialized = variable.declared = false;
   }
   return Set(name, value);
-}
-
-absl::StatusOr<std::string> VariableStore::Digest() {
-  if (owner_ != nullptr) MR_RETURN_IF_ERROR(owner_->Flush());
-  XXH3_state_t* state = XXH3_createState();
-  XXH3_64bits_reset(state);
-  absl::Status error;
-  for (const auto& [name, variable] : variables_) {
-    if (!variable->initialized) continue;
-    const std::string header = absl::StrCat(name, " ", variable->type.ToString(), "\n");
-    XXH3_64bits_update(state, header.data(), header.size());
-    error.Update(ReadHome(*variable, [&](const void* piece, int64_t, int64_t size) {
-      XXH3_64bits_update(state, piece, size);
-      return absl::OkStatus();
-    }));
-  }
-  const XXH64_hash_t digest = XXH3_64bits_digest(state);
-  XXH3_freeState(state);
-  MR_RETURN_IF_ERROR(error);
-  return absl::StrFormat("%016x", digest);
 }
 
 absl::Status VariableStore::Acquire(ResidentOwner* owner) {

@@ -87,8 +87,6 @@ class VariableStore {
   absl::Status Replace(const std::string& name, const Tensor& value);
   // The variable of that name has no value from now on; it need not have had one, or be declared.
   absl::Status Clear(const std::string& name);
-  // xxh3 over name, type and bytes of every initialised variable in name order, as 16 hex digits.
-  absl::StatusOr<std::string> Digest();
 
   // Makes `owner` (may be null) the one executor that may hold newer values; the former one is flushed and
   // deactivated. The error is its flush's.

@@ -40,7 +40,9 @@ DEFINE_string(onnx, "", "ONNX model; feeds and fetches are its inputs and tensor
 DEFINE_bool(train, false, "ONNX: add a loss, gradients and an optimizer, and run them every step");
 DEFINE_string(loss, "", "ONNX: what --train minimises: a scalar output, mean:NAME, cross_entropy:LOGITS:LABELS[:AXIS], "
                         "mse:NAME:TARGET, sum:NAME, weighted_sum:NAME:WEIGHTS, or several, separated by commas; not given: the first fetch");
-DEFINE_string(feeds, "", ".npz with an array per placeholder, named without :0; numbers of other types are converted, but for ONNX inputs that sizes follow from; every step gets the same");
+DEFINE_string(feeds, "", ".npz with an array per placeholder, named without :0; numbers of other types are converted, but for ONNX inputs that "
+                         "sizes follow from; strings are of type S, or, but for ONNX inputs, their bytes (uint8) beside NAME/row_splits; "
+                         "every step gets the same");
 DEFINE_bool(synthetic_feeds, false, "fill placeholders of a known shape from --seed (those not in --feeds)");
 DEFINE_string(feed_shapes, "", "shapes for --synthetic_feeds: images:8x224x224x3,labels:8");
 DEFINE_string(fetches, "", "tensors to fetch every step: loss:0,logits:0; the first scalar one is the loss");
@@ -53,7 +55,7 @@ DEFINE_string(device, "cpu", "cpu; cuda; null: plans and simulates only, by cost
 DEFINE_string(devices, "", "devices of the graph: cpu:0,cpu:1, or how many of --device; not given: one. model: how many it is spread over");
 DEFINE_string(device_memory, "", "hard budget of each device: 12GiB, or 50% of baseline's predicted peak, or 12GiB,8GiB one by one; not given: the --machine's; none: no limit");
 DEFINE_string(host_memory, "", "hard budget of host memory for variables, constants and swapped tensors; not given: the --machine's; none: no limit");
-DEFINE_string(machine, "", "rates to plan for: configs/machines/NAME.pbtxt");
+DEFINE_string(machine, "", "rates to plan for, and memory, the budget where no flag says it: configs/machines/NAME.pbtxt");
 DEFINE_double(link_gbps, 0, "cpu: slow copies to this many GB/s each way; 0: as fast as memory copies");
 DEFINE_string(cuda_graph, "auto", "cuda: replay steps as a graph: auto, on (an error where it cannot), off");
 DEFINE_bool(tf32, false, "cuda: round inputs of float32 products and convolutions to TF32");
@@ -118,10 +120,10 @@ DEFINE_string(checkpoint_out, "",
 DEFINE_string(profile_out, "", "measured times of nodes and links, as text, for --profile_in; it takes 8 steps or more, 10 where steps are replayed as a graph");
 // Of single commands.
 DEFINE_string(partition_sizes, "", "sweep: sizes, separated by commas");
-DEFINE_string(budgets, "", "sweep: device memory budgets, separated by commas");
+DEFINE_string(budgets, "", "sweep: device memory budgets as --device_memory takes them, sizes or percentages, separated by commas: 40%,2GiB");
 DEFINE_string(csv_out, "", "sweep: the table; stdout when not given");
 DEFINE_string(plan_in, "", "run this plan, made by --plan_out=F.pb or .pbtxt, instead of making one");
-DEFINE_string(plan_out, "", "the plan: .pb or .pbtxt for --plan_in, else text with a line per step");
+DEFINE_string(plan_out, "", "the plan: .pb or .pbtxt for --plan_in (which takes none for values of feeds or for what the step computes), else text with a line per step");
 DEFINE_string(vary, "batch", "fit: what to search: budget, batch, or of a model that has it, depth, image_size, steps_unrolled or layers (millrace model --help)");
 DEFINE_bool(measure, false, "machine: measure kernels and copies of the device here");
 DEFINE_bool(ops, false, "inspect: list the supported operations");
@@ -142,7 +144,7 @@ DEFINE_int64(channels, 0, "model: channels of the first level");
 DEFINE_int64(levels, 0, "model: levels of resolution");
 DEFINE_string(variant, "", "model: form of the network");
 DEFINE_string(precision, "", "model: float32, or bfloat16 or float16 for activations and products, with weights, statistics and losses in float32");
-DEFINE_string(optimizer, "", "model, --train: sgd, momentum, adam, adamw, rmsprop or adagrad");
+DEFINE_string(optimizer, "", "model, --train: sgd, momentum, adam, adamw, rmsprop or adagrad; not given: the model's, sgd of --train");
 DEFINE_double(learning_rate, 0, "model, --train: of the optimizer; 0: the model's, 0.01 of --train");
 DEFINE_double(weight_decay, -1, "model, --train: of the optimizer; -1: the model's, 0 of --train");
 
@@ -311,7 +313,6 @@ Environment RealEnvironment() {
   environment.load_plan = LoadPlan;
   environment.save_plan = SavePlan;
   environment.load_saved_model = [](const std::string& folder) { return LoadSavedModel(folder); };
-  environment.load_onnx = LoadOnnx;
   environment.open_checkpoint_reader = OpenCheckpointReader;
   environment.open_checkpoint = OpenCheckpoint;
   environment.load_arrays = LoadArrays;
@@ -362,7 +363,14 @@ absl::Status Main(const std::vector<std::string>& argv) {
   Options options = OptionsFromFlags(words);
   options.flag_files = arguments.flag_files;
   MR_RETURN_IF_ERROR(CheckOutputNames(options));
-  return command->run(options, RealEnvironment());
+  Environment environment = RealEnvironment();
+  // Which files belong to a model is known once it is read; nothing is written by then.
+  environment.load_onnx = [&options](const std::string& path, const OnnxOptions& onnx) -> absl::StatusOr<OnnxModel> {
+    MR_ASSIGN_OR_RETURN(OnnxModel model, LoadOnnx(path, onnx));
+    MR_RETURN_IF_ERROR(CheckOutputNames(options, model.external_files));
+    return model;
+  };
+  return command->run(options, environment);
 }
 
 // Files of ours must not take the places of standard streams that are closed, and a reader who left (millrace … | head)

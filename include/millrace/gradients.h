@@ -80,7 +80,7 @@ struct GradientOptions {
   // Gradients that flow into `ys`, one each; ones when empty.
   std::vector<Output> y_gradients;
   // Called with the index of an x as soon as its gradient is complete, in the middle of the backward pass: what is
-  // emitted here (an optimizer's update) stands right behind the gradient in creation order.
+  // emitted here (an optimizer's update) stands right behind the gradient in creation order. An exception becomes an error.
   std::function<absl::Status(int index, const Output& gradient)> on_ready;
   std::string scope = "gradients";
 };
@@ -90,9 +90,6 @@ struct GradientOptions {
 // op has no gradient.
 absl::StatusOr<std::vector<Output>> AddGradients(GraphBuilder& builder, absl::Span<const Output> ys,
                                                  absl::Span<const Output> xs, const GradientOptions& options = {});
-
-// Ops that have a built-in gradient rule (those that pass none on included), sorted.
-std::vector<std::string> OpsWithGradients();
 
 }  // namespace millrace
 

@@ -111,7 +111,7 @@ class Variable {
   TensorType type_;
 };
 
-// Emits the initial value of a variable of this type.
+// Emits the initial value of a variable of this type. An exception becomes the builder's error.
 using Initializer = std::function<Output(GraphBuilder&, const TensorType&)>;
 
 namespace init {
@@ -154,7 +154,8 @@ class GraphBuilder {
   const OpRegistry& ops() const { return *ops_; }
 
   // ---- Nodes. A name is relative to the scope, or to no scope when it begins with "/"; without one a node is
-  // called as its op. Names that are taken get a suffix "_1", "_2", …; those that TensorFlow does not allow are errors.
+  // called as its op. Names that are taken get a suffix "_1", "_2", …, but for those of variables, where it is an error; so are names that
+  // TensorFlow does not allow.
   Operation Op(std::string_view op, absl::Span<const Output> inputs, AttrMap attrs = {}, std::string_view name = {});
   Output Placeholder(std::string_view name, DataType dtype, Shape shape);
   Output Const(Tensor value, std::string_view name = {});
@@ -165,6 +166,7 @@ class GraphBuilder {
   Output Int(int64_t value);                           // int32, rank 0
   // A NoOp that runs after `operations`.
   Operation Group(absl::Span<const Operation> operations, std::string_view name);
+  // An error when the two are one, and, from Build(), when `after` leads to `before` otherwise.
   void AddControlEdge(const Operation& before, const Operation& after);
 
   // ---- Variables, in creation order
@@ -196,7 +198,7 @@ class GraphBuilder {
   const Tensor* ConstantValue(const Output& output) const;
   // From now on, small outputs of nodes whose inputs have known values (or whose outputs follow from types) are computed
   // with `evaluate` as they are added: ConstantValue knows them, and so do the shape rules of later nodes. The nodes stay
-  // in the graph. What `evaluate` refuses stays unknown.
+  // in the graph. What `evaluate` refuses, or throws at, stays unknown.
   using Evaluate = std::function<absl::StatusOr<std::vector<Tensor>>(const OpDef& def, const OpInstance& instance,
                                                                      std::vector<Tensor> inputs)>;
   void FoldWith(Evaluate evaluate) { evaluate_ = std::move(evaluate); }
@@ -238,6 +240,7 @@ class GraphBuilder {
   int64_t most_nodes_ = std::numeric_limits<int32_t>::max();
   int64_t seed_ = 0;
   int64_t next_op_seed_ = 1;  // seed and seed2 both 0 would mean a random seed
+  bool edges_point_back_ = false;  // some control edge goes to an older node: there may be a cycle
 };
 
 // Names of nodes made while it lives begin with "outer/name/", or with "name/" when given as "/name"; "/" alone

@@ -24,13 +24,15 @@ absl::StatusOr<Graph> LoadGraph(const std::string& path);
 
 // Writes a GraphDef that TensorFlow reads: text when the path ends in .pbtxt, else binary; Graphviz's dot, for a
 // picture, when it ends in .dot. What the passes decided is in attributes: _partition, _device (-1: host memory),
-// _reason, _output_shapes.
+// _reason, _output_shapes. A graph that they rewrote (Session::RewrittenGraph) is for reading, not for running: it has
+// ops of theirs (_Feed, _Fetch, SwapOut, SwapIn, Send, Recv), which TensorFlow does not know and sessions refuse.
 absl::Status SaveGraph(const Graph& graph, const std::string& path);
 
 // Arrays by name of an .npz (members without ".npy"), or the one array of an .npy, under the file's name. Plain
 // numbers, bools, and strings; Fortran order and either byte order.
 absl::StatusOr<std::map<std::string, Tensor>> LoadArrays(const std::string& path);
-// Writes an .npz that numpy.load reads. bfloat16 is written as NumPy's 2-byte void, the way ml_dtypes does.
+// Writes an .npz that numpy.load reads. bfloat16 is written as NumPy's 2-byte void, the way ml_dtypes does, types of float8 as its
+// 1-byte void, which does not tell which, so LoadArrays does not take them.
 absl::Status SaveArrays(const std::map<std::string, Tensor>& arrays, const std::string& path);
 
 // Every tensor of a TensorFlow checkpoint by its key, checksums compared. PREFIX.index and PREFIX.data-… are read.
@@ -109,7 +111,7 @@ struct SavedSignature {
   std::map<std::string, Info> inputs;   // to feed
   std::map<std::string, Info> outputs;  // to fetch; without outputs, run the targets
   std::vector<std::string> targets;     // operations among the outputs: run for their effect
-  std::map<std::string, absl::Status> unread;  // inputs and outputs that are no tensors, and what they are instead
+  std::map<std::string, absl::Status> unread_inputs, unread_outputs;  // that are no tensors, and what they are instead
 };
 
 struct SavedModel {

@@ -79,6 +79,7 @@ using KernelFactory = std::function<absl::StatusOr<std::unique_ptr<Kernel>>(cons
 // A device's kernels by op name.
 class KernelRegistry {
  public:
+  // AlreadyExists when the op has a kernel, as every built-in one has in a copy of CpuKernels(); InvalidArgument without a name or a factory.
   absl::Status Register(std::string_view op, KernelFactory factory);
   const KernelFactory* Find(std::string_view op) const;  // nullptr when there is none
   std::vector<std::string> Names() const;                // sorted

@@ -59,14 +59,12 @@ struct OnnxModel {
   std::map<std::string, std::string> tensors;   // everything that can be fetched, by ONNX's name: "node:0"
   std::map<std::string, Tensor> variables;      // initial values, by variable name: the initialiser's
   std::vector<std::string> init_targets;        // to run once, before the variables are set; empty without training
+  std::vector<std::string> external_files;      // beside the model's own, with tensors of it
 };
 
 // The model in a file. External data is read from files in the model's folder, never from outside it. InvalidArgument
 // says what does not hold and at which node; Unimplemented lists every op that is not supported, with counts.
 absl::StatusOr<OnnxModel> LoadOnnx(const std::string& path, const OnnxOptions& options = {});
-
-// Ops that the importer knows, sorted: "Conv", "ai.onnx.ml.…" for other domains.
-std::vector<std::string> OnnxOps();
 
 }  // namespace millrace
 

@@ -16,12 +16,15 @@ namespace millrace {
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  // The node that updates `variable` with its gradient.
+  // The node that updates `variable` with its gradient. An exception becomes the builder's error, from Finish too.
   virtual Operation Apply(GraphBuilder& builder, const Variable& variable, const Output& gradient) = 0;
   // Nodes that run after the updates of a step (powers of decay rates); nothing by default.
   virtual std::vector<Operation> Finish(GraphBuilder& builder, absl::Span<const Operation> updates);
 };
 
+// Settings are checked where an optimizer is applied, errors are the builder's: momentum and rho are 0 to 1, betas less than 1, the others
+// finite and not negative.
+//
 // `weight_decay` adds weight_decay * w to the gradient of every variable of rank 2 and more (kernels, not biases and
 // scales): the gradient of weight_decay/2 |w|^2, which the loss then need not hold.
 std::unique_ptr<Optimizer> Sgd(double learning_rate, double weight_decay = 0);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,12 +20,12 @@ class OpRegistry;
 class KernelRegistry;
 struct Profile;
 
-// Rates of a machine, for planning; configs/machines/*.pbtxt in memory.
+// Rates and memory of a machine, for planning; configs/machines/*.pbtxt in memory.
 struct Machine {
   std::string name = "cpu";
-  int64_t device_memory_bytes = 0;      // 0: unlimited
-  int64_t host_memory_bytes = 0;        // 0: unlimited
-  int64_t tensor_alignment_bytes = kTensorAlignment;  // of addresses on the device, which sets it
+  int64_t device_memory_bytes = 0;      // of each device: the budget where PlanningOptions name none; 0: unlimited
+  int64_t host_memory_bytes = 0;        // the same of host memory
+  int64_t tensor_alignment_bytes = kTensorAlignment;  // of addresses on the device; a CUDA device that is there sets it
   double flops_per_second = 100e9;      // float32 multiply-adds count two
   double memory_bytes_per_second = 10e9;
   double to_host_bytes_per_second = 5e9;
@@ -121,7 +122,7 @@ struct PlanningOptions {
   // Parts of tensorflowmem beside the partitions: variables and constants live in host memory; activations are swapped.
   bool place_variables_on_host = true;
   bool swap_activations = true;
-  // And: compute of partition p + 1 may start while copies of partition p still run.
+  // And: compute of partition p + 1 may start while copies of partition p still run. Off: it waits for those of its own device.
   bool early_start = true;
   // reactive: part of the device memory above which the oldest saved activations leave.
   double occupancy_threshold = 0.7;
@@ -135,9 +136,11 @@ struct PlanningOptions {
   // planned: seconds for all of planning, as near as can be told; where host_memory_bytes holds no plan found within it, others are made
   // without this limit. 0: no limit, and the same plan on every machine.
   double plan_seconds = 0;
-  // Most bytes the device may hold at any instant, scratch included; 0: no limit.
+  // Of the budgets below: no limit, whatever the machine has.
+  static constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+  // Most bytes the device may hold at any instant, scratch included; 0: what SessionOptions::machine has, which by default is no limit.
   int64_t device_memory_bytes = 0;
-  // Most bytes of host memory for variables, constants and swapped tensors; 0: no limit.
+  // Most bytes of host memory for variables, constants and swapped tensors; 0: the machine's, too.
   int64_t host_memory_bytes = 0;
   // Names of the devices that the graph is placed on, "cpu:0"; empty: one, named after the machine.
   std::vector<std::string> devices;
@@ -147,8 +150,10 @@ struct PlanningOptions {
   bool share_recv = false;
 
   int32_t num_devices() const { return devices.empty() ? 1 : static_cast<int32_t>(devices.size()); }
+  // What is given of it; 0: nothing, or that there is no limit.
   int64_t BudgetOf(int32_t device) const {
-    return device_memory_bytes_of.empty() ? device_memory_bytes : device_memory_bytes_of[device];
+    const int64_t bytes = device_memory_bytes_of.empty() ? device_memory_bytes : device_memory_bytes_of[device];
+    return bytes == kNoLimit ? 0 : bytes;
   }
 };
 
@@ -174,7 +179,7 @@ struct SessionOptions {
   bool trace = false;          // record when every step ran (report.h)
   ReplanOptions replan;
   std::shared_ptr<const Profile> profile;  // measured times of an earlier run to plan with (profile.h)
-  // Folder for what planning.host_memory_bytes has no room for; empty: there is no disk tier.
+  // Folder for what the budget of host memory (planning's, else the machine's) has no room for, an error without one; empty: there is no disk tier.
   std::string disk;
   double disk_gbps = 0;        // slows the disk to this many GB/s each way; 0: as fast as it is
   // Called on the planning thread whenever a pass begins, with its name: planning large graphs takes seconds.

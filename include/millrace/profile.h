@@ -17,7 +17,7 @@ namespace millrace {
 
 struct NodeTime {
   std::string op;
-  std::string types;   // "float32[8,64];float32[64,10]->float32[8,10]": inputs and outputs
+  std::string types;   // "float[8,64];float[64,10]->float[8,10]": inputs and outputs
   double seconds = 0;  // median over the measured steps
 };
 

@@ -88,7 +88,7 @@ struct RunReport {
   // Of a step that failed in the middle: all variables that hold new values already. Others are as before the step.
   std::vector<std::string> changed_variables;
   std::vector<std::string> notes;   // what the strategy tells of its decisions, a line each
-  std::vector<std::string> advice;  // what to do when it does not fit
+  std::vector<std::string> advice;  // what to do when it does not fit; of the command line, empty from a Session
   std::string fetch_digest;       // xxh3 of the last step's fetches, hex
   std::string variables_digest;   // xxh3 of all variables in name order, hex; of the command line, empty from a Session
   std::shared_ptr<const ExecutionPlan> plan;

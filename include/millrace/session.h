@@ -8,9 +8,9 @@
 //   s = (*session)->Run({{"images", batch}}, {"loss:0"}, {"train"}, &out);
 //
 // A Session plans on the first Run of each signature (feed names and types, fetches, targets) and keeps the plan.
-// Variables persist from Run to Run. Of the plans that a session made, the 64 used last are kept (on the CPU each with a sleeping
-// thread for every lane but one), and of one signature whose plans go by the values of feeds the 8 used last: what comes again after so
-// many others is planned again, with the same results.
+// Variables persist from Run to Run. Of the plans that a session made, the 64 used last are kept (on the CPU with a sleeping thread for
+// every lane but one), and of one signature whose plans go by values of feeds or by what the step computes the 8 used last, or as many as
+// have 32,768 nodes together, of which 8 keep their threads: what comes again after so many others is planned again, with the same results.
 // One thread at a time may call a Session.
 #ifndef MILLRACE_SESSION_H_
 #define MILLRACE_SESSION_H_

@@ -2,6 +2,9 @@
 // that is taken), Unimplemented (an op or dtype that is not covered), FailedPrecondition (an uninitialised variable), ResourceExhausted
 // (does not fit the budget), Cancelled (interrupted), Unavailable (a device that is lost or does not answer), DataLoss (a copy on disk
 // that is not what was written), PermissionDenied and others that the system gave for a file, Internal (our bug).
+//
+// A ResourceExhausted of planning says in its payload kNeededBytesPayload, in decimal, how many bytes would do: a working set, which no plan
+// can go below, or what the best plan found would take. It is absent where that is not known.
 #ifndef MILLRACE_STATUS_H_
 #define MILLRACE_STATUS_H_
 
@@ -9,6 +12,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+
+namespace millrace {
+
+inline constexpr char kNeededBytesPayload[] = "millrace/needed_bytes";
+
+}  // namespace millrace
 
 #define MILLRACE_CONCAT_IMPL_(a, b) a##b
 #define MILLRACE_CONCAT_(a, b) MILLRACE_CONCAT_IMPL_(a, b)

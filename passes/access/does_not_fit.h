@@ -6,9 +6,12 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "millrace/plan.h"
 
 namespace millrace {
 
@@ -17,6 +20,12 @@ using OperationName = absl::FunctionRef<std::string(int32_t operation)>;
 
 // "the budget is 100 (100 B), short by 28", for such an error's message.
 std::string BudgetWords(int64_t needed_bytes, int64_t budget_bytes);
+
+// "w 2.00 MiB, b 1.00 KiB": the largest few of [bytes, name].
+std::string LargestWords(std::vector<std::pair<int64_t, std::string>> holders);
+
+// "; largest variables and constants: w 2.00 MiB"; empty where the plan has none.
+std::string LargestOnHostWords(const ExecutionPlan& plan);
 
 // ResourceExhausted.
 absl::Status DoesNotFitError(int64_t needed_bytes, std::string_view message);

@@ -188,12 +188,15 @@ class Placer {
   }
 
   void Write() {
+    const SharedText at_home = "its home is in host memory";
     result_.variable_device.assign(graph_.num_ids(), -1);
     for (int32_t i = 0; i < graph_.num_ids(); ++i) {
       if (!Alive(i)) continue;
       const int32_t device = device_[Leader(i)];
       if (Def(i).is_variable) result_.variable_device[i] = device;
-      graph_.mutable_node(NodeId{i}).device = AtHome(i) ? kHostDevice : device;
+      Node& node = graph_.mutable_node(NodeId{i});
+      node.device = AtHome(i) ? kHostDevice : device;
+      if (AtHome(i) && node.reason.empty()) node.reason = at_home;
     }
     for (const NodeId id : order_) {
       if (!FollowsInput(id.value)) continue;

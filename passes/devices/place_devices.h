@@ -10,7 +10,7 @@
 // Views run nowhere: they are where their input's memory is, so that only real uses cross between devices. A fetch is
 // where its tensor is made.
 //
-// Needs: ordered variable accesses. Establishes: Node::device.
+// Needs: ordered variable accesses. Establishes: Node::device, and Node::reason of what has a home or was not where it asked to be.
 #ifndef MILLRACE_PASSES_DEVICES_PLACE_DEVICES_H_
 #define MILLRACE_PASSES_DEVICES_PLACE_DEVICES_H_
 

@@ -54,15 +54,10 @@ absl::Status DoesNotFit(const AccessGraph& graph, const Schedule& schedule, cons
       holders.emplace_back(graph.storages[stay.storage].size_bytes, graph.name_of(stay.storage));
     }
   }
-  std::sort(holders.rbegin(), holders.rend());
-  std::string largest;
-  for (size_t i = 0; i < std::min<size_t>(5, holders.size()); ++i) {
-    absl::StrAppend(&largest, i > 0 ? ", " : "", holders[i].second, " ", FormatBytes(holders[i].first));
-  }
   return DoesNotFitError(memory.arena_bytes, absl::StrCat(
       "does not fit: the plan needs ", memory.arena_bytes, " bytes (", FormatBytes(memory.arena_bytes),
       "; most live at once ", memory.peak_bytes, NodeWords(schedule, at, operation_name), "), ",
-      BudgetWords(memory.arena_bytes, budget), "; largest tensors at the peak: ", largest));
+      BudgetWords(memory.arena_bytes, budget), "; largest tensors at the peak: ", LargestWords(std::move(holders))));
 }
 
 }  // namespace

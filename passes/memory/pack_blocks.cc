@@ -66,11 +66,6 @@ int64_t PeakBytes(const std::vector<MemoryBlock>& blocks) {
   return peak;
 }
 
-Packing PackSkyline(const std::vector<MemoryBlock>& blocks, const std::vector<double>& keys,
-                    const std::vector<PlacedBlock>& floor) {
-  return SkylinePacker(blocks, floor).Pack(keys);
-}
-
 namespace {
 
 // Packs again with greater keys for what lies beyond the budget, until it fits or the rounds are over.

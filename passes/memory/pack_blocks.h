@@ -39,15 +39,10 @@ struct PlacedBlock {
   int64_t offset = 0;
 };
 
-// The skyline's packing alone: the order in which blocks are preferred is that of `keys`, the largest first. They come
-// to lie above `floor`.
-Packing PackSkyline(const std::vector<MemoryBlock>& blocks, const std::vector<double>& keys,
-                    const std::vector<PlacedBlock>& floor = {});
-
 enum class SkylineKey : uint8_t { kBytes, kArea, kLife, kAny };
 
-// PackSkyline under the key; kAny: under each in turn (many blocks: by bytes alone), until a packing is at most
-// `budget_bytes`, else the smallest, and `key` becomes the one that made it.
+// The skyline's packing alone (skyline.h), of blocks that come to lie above `floor`, the largest by the key preferred; kAny: under each key
+// in turn (many blocks: by bytes alone), until a packing is at most `budget_bytes`, else the smallest, and `key` becomes the one that made it.
 Packing PackSkylines(const std::vector<MemoryBlock>& blocks, int64_t budget_bytes, SkylineKey& key,
                      const std::vector<PlacedBlock>& floor = {});
 

@@ -3,7 +3,8 @@
 //
 // One LIFO stack of ready nodes per device; the devices take turns, one node each; a node that becomes ready goes
 // on top of its device's stack. When a device holds `partition_size` nodes of the current partition, the partition
-// id goes up and all counts restart, so ids are global over devices. Nodes in host memory (Variables, Constants)
+// id goes up and all counts restart, so ids are global over devices. Partitions run one after another
+// per device: one may compute p + 1 while another still computes p. Nodes in host memory (Variables, Constants)
 // are ready from the start and belong to no partition. A _Fetch or Send follows its producer, a Recv its Send; they do
 // not count.
 //

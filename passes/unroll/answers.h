@@ -11,8 +11,14 @@
 
 namespace millrace {
 
-// Puts fetches of what was asked in the place of all that was to be fetched. `turns`: the questions whether a loop takes a turn.
-void FetchAnswers(const std::vector<std::pair<std::string, OutputRef>>& asked, const std::set<std::string>& turns, Graph& graph);
+struct TurnQuestions {
+  std::set<std::string> all;      // whether a loop takes a turn
+  std::set<std::string> certain;  // of them, bool scalars that are there whichever branches are taken, with names of one line
+};
+
+// Puts fetches of what was asked in the place of all that was to be fetched; returns whose answers each is (QuestionsOf). Those of
+// turns, one after the other, are fetched together: a copy may take a lane longer than the turn took.
+std::vector<std::string> FetchAnswers(const std::vector<std::pair<std::string, OutputRef>>& asked, const TurnQuestions& turns, Graph& graph);
 
 }  // namespace millrace
 

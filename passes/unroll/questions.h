@@ -19,6 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/cord.h"
+#include "absl/strings/str_split.h"
 #include "millrace/graph.h"
 #include "millrace/tensor.h"
 
@@ -29,6 +30,11 @@ inline constexpr char kNeededAnswer[] = "millrace/needed_answer";
 
 // Whether planning failed for want of an answer: a run of the step finds it, once variables have values.
 inline bool NeedsAnswer(const absl::Status& status) { return status.GetPayload(kNeededAnswer).has_value(); }
+
+// Whose answers a fetch of a graph that asks is: a bool for each of several questions, whose names are lines, or that of one, whose
+// name may have any.
+inline constexpr char kBetweenQuestions[] = "\n";
+inline std::vector<std::string> QuestionsOf(const std::string& fetch) { return absl::StrSplit(fetch, kBetweenQuestions); }
 
 struct QuestionOptions {
   std::map<std::string, Tensor> answers;  // by the name of the question

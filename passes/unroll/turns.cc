@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "passes/control_flow/control_flow_ops.h"
@@ -10,6 +11,7 @@
 #include "passes/unroll/exact_sizes.h"
 #include "passes/unroll/loop_ops.h"
 #include "passes/unroll/needed.h"
+#include "passes/unroll/questions.h"
 #include "passes/unroll/unroller.h"
 
 namespace millrace {
@@ -78,7 +80,9 @@ absl::StatusOr<bool> Unroller::Holds(const Node& loop, const std::string& turn, 
   Tensor value = known == nullptr ? Tensor() : *known;
   if (known == nullptr) {
     const std::optional<TensorType> type = out_.Type(ref);
-    if (type && type->dtype == DataType::kBool) turns_asked_for_.insert(turn);
+    if (type && type->dtype == DataType::kBool) turns_asked_for_.all.insert(turn);
+    const bool certain = type == TensorType{DataType::kBool, Shape({})} && !out_.guarded(ref.node);
+    if (certain && !absl::StrContains(turn, kBetweenQuestions)) turns_asked_for_.certain.insert(turn);
     MR_ASSIGN_OR_RETURN(value, AskFor(out_, loop, turn, ref, Tensor::Scalar<bool>(true), "the number of its turns"));
   }
   // As in TensorFlow: a scalar by its value, anything else by whether it has elements.

@@ -386,25 +386,49 @@ absl::Status Unroller::RunSwitch(Run& run, NodeId id, NodeCall call) {
   return Copy(run, id, call, controls);
 }
 
-absl::Status Unroller::RunMerge(Run& run, NodeId id) {
+// What comes into a Merge, with which input.
+Unroller::LiveInputs Unroller::LiveInputsOf(const Run& run, NodeId id) {
   const Graph& graph = run.body->graph;
   const Node& node = graph.node(id);
-  NodeState& state = run.nodes[id.value];
   const auto back = std::find_if(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) { return IsNextIteration(graph.node(input.node)); });
   const bool loops = back != node.inputs.end();
-  std::vector<std::pair<int32_t, Value>> live;
+  LiveInputs live;
   if (loops && !absl::EndsWith(run.suffix, "/turn_0")) {
     // RunLoop has put it there.
+    const NodeState& state = run.nodes[id.value];
     if (!state.values.empty() && !state.values[0].dead) live.emplace_back(static_cast<int32_t>(back - node.inputs.begin()), state.values[0]);
-  } else {
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const OutputRef input = node.inputs[i];
-      const NodeState& from = run.nodes[input.node.value];
-      if (loops && IsNextIteration(graph.node(input.node))) continue;
-      if (from.dead || static_cast<size_t>(input.index) >= from.values.size() || from.values[input.index].dead) continue;
-      live.emplace_back(static_cast<int32_t>(i), from.values[input.index]);
-    }
+    return live;
   }
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const OutputRef input = node.inputs[i];
+    const NodeState& from = run.nodes[input.node.value];
+    if (loops && IsNextIteration(graph.node(input.node))) continue;
+    if (from.dead || static_cast<size_t>(input.index) >= from.values.size() || from.values[input.index].dead) continue;
+    live.emplace_back(static_cast<int32_t>(i), from.values[input.index]);
+  }
+  return live;
+}
+
+// A Merge whose other inputs are dead. Who waits for it waits for what its branch did, though who takes the value need not.
+absl::Status Unroller::PassOnTaken(Run& run, NodeId id, int32_t input, const Value& taken, std::vector<NodeId> controls) {
+  MR_ASSIGN_OR_RETURN(const OutputRef index, out_.Constant(Tensor::Scalar<int32_t>(input)));
+  std::vector<NodeId> ends = controls;
+  AddAll(taken.waits, ends);
+  if (taken.kind == Value::Kind::kTensor) {
+    const Node& made = out_.graph().node(taken.ref.node);
+    if (made.op != "Const" || !made.control_inputs.empty()) AddOnce(taken.ref.node, ends);
+  }
+  MR_RETURN_IF_ERROR(PassOn(run, id, {taken, Value::Of(index)}, ToWaits(std::move(ends))));
+  NodeState& state = run.nodes[id.value];
+  state.values[0].waits = Together(taken.waits, ToWaits(controls));
+  state.values[1].waits = ToWaits(std::move(controls));
+  return absl::OkStatus();
+}
+
+absl::Status Unroller::RunMerge(Run& run, NodeId id) {
+  const Node& node = run.body->graph.node(id);
+  NodeState& state = run.nodes[id.value];
+  const LiveInputs live = LiveInputsOf(run, id);
   state = NodeState();
   const NodeCall empty{node, {}, {NameOf(run, node), node.requested_device, nullptr}};
   std::vector<NodeId> controls = ControlsOf(run, node);
@@ -414,21 +438,7 @@ absl::Status Unroller::RunMerge(Run& run, NodeId id) {
     MR_ASSIGN_OR_RETURN(state.made, out_.AddNoOp(node.name, {}));
     return absl::OkStatus();
   }
-  if (live.size() == 1) {
-    MR_ASSIGN_OR_RETURN(const OutputRef index, out_.Constant(Tensor::Scalar<int32_t>(live[0].first)));
-    // Who waits for the Merge waits for what its branch did, though who takes the value need not.
-    const Value& taken = live[0].second;
-    std::vector<NodeId> ends = controls;
-    AddAll(taken.waits, ends);
-    if (taken.kind == Value::Kind::kTensor) {
-      const Node& made = out_.graph().node(taken.ref.node);
-      if (made.op != "Const" || !made.control_inputs.empty()) AddOnce(taken.ref.node, ends);
-    }
-    MR_RETURN_IF_ERROR(PassOn(run, id, {taken, Value::Of(index)}, ToWaits(std::move(ends))));
-    state.values[0].waits = Together(taken.waits, ToWaits(controls));
-    state.values[1].waits = ToWaits(std::move(controls));
-    return absl::OkStatus();
-  }
+  if (live.size() == 1) return PassOnTaken(run, id, live[0].first, live[0].second, std::move(controls));
   const Value &other = live[0].second, &taken = live[1].second;
   if (IsHeldByName(other) || IsHeldByName(taken)) {
     const std::optional<Literal> between = Guards::Between(guards_.Of(other), guards_.Of(taken));
@@ -437,7 +447,7 @@ absl::Status Unroller::RunMerge(Run& run, NodeId id) {
     return PassOn(run, id, {MergedByName(*between, other, taken)}, Together(end, ToWaits(std::move(controls))));
   }
   NodeCall call = empty;
-  for (auto& [input, value] : live) {
+  for (const auto& [input, value] : live) {
     AddAll(value.waits, controls);
     call.inputs.push_back(value);
   }
@@ -452,9 +462,9 @@ absl::Status Unroller::RunMerge(Run& run, NodeId id) {
 // Answers take the place of all that was to be fetched or done; once they are there, turns draw whether anybody reads it or not.
 void Unroller::EndQuestions(Graph& graph) {
   if (out_.questions().ask()) {
-    for (const auto& [name, ref] : out_.questions().asked()) result_.asked.push_back(name);
     result_.stopped = out_.questions().stopped();
-    return FetchAnswers(out_.questions().asked(), turns_asked_for_, graph);
+    result_.asked = FetchAnswers(out_.questions().asked(), turns_asked_for_, graph);
+    return;
   }
   for (const auto& [stream, draw] : last_draw_) result_.effects.push_back(graph.node(draw).name);  // it waits for those before it
 }

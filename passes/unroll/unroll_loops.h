@@ -50,7 +50,7 @@ struct UnrollOptions {
 struct UnrollResult {
   bool changed = false;
   std::vector<std::string> effects;  // nodes that must run as targets do: loops with effects
-  std::vector<std::string> asked;    // asking: the questions; the graph's fetches, in this order, are their answers
+  std::vector<std::string> asked;    // asking: by fetch of the graph, in order, the questions that it answers (QuestionsOf)
   bool stopped = false;              // asking: there may be more when these are answered
   int64_t searches = 0;              // of what questions follow from
 };

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "passes/unroll/answers.h"
 #include "passes/unroll/bodies.h"
 #include "passes/unroll/guards.h"
 #include "passes/unroll/lists.h"
@@ -39,6 +40,9 @@ class Unroller {
   absl::Status RunNode(Run& run, NodeId id);
   absl::Status RunSwitch(Run& run, NodeId id, NodeCall call);
   absl::Status RunMerge(Run& run, NodeId id);
+  using LiveInputs = std::vector<std::pair<int32_t, Value>>;
+  static LiveInputs LiveInputsOf(const Run& run, NodeId id);
+  absl::Status PassOnTaken(Run& run, NodeId id, int32_t input, const Value& taken, std::vector<NodeId> controls);
   absl::Status RunWhile(Run& run, NodeId id, const NodeCall& call, const std::vector<NodeId>& controls);
   absl::StatusOr<std::vector<Value>> RunFunction(Run& run);
   absl::Status EndTurn(Run& turn, const std::string& name, std::vector<Value>& values);
@@ -62,7 +66,7 @@ class Unroller {
   const int64_t most_turns_;  // a turn may make no node
   const bool exact_sizes_;
   int64_t turns_ = 0;
-  std::set<std::string> turns_asked_for_;  // questions
+  TurnQuestions turns_asked_for_;
   Bodies bodies_;
   StraightGraph out_;
   Guards guards_;

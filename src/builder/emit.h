@@ -4,8 +4,13 @@
 
 #include <initializer_list>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "graph/exceptions.h"
+#include "graph/with_message.h"
 #include "millrace/graph_builder.h"
 
 namespace millrace {
@@ -50,6 +55,15 @@ inline Output Ints(std::string_view op, const Output& x, absl::Span<const int64_
 }
 inline Output Int(std::string_view op, const Output& x, int64_t value, std::string_view name, const char* what = "an axis") {
   return FitInt32(op, x, {value}, name, what) ? x.builder()->Int(value) : Output(x.builder(), OutputRef{}, TensorType{});
+}
+
+// What `emit`, code of an embedding program, returns. An exception is the builder's error, and what is returned is the type's default.
+template <typename Call>
+std::invoke_result_t<Call> EmitWithoutExceptions(GraphBuilder& builder, std::string_view who, Call&& emit) {
+  auto emitted = WithoutExceptions([&]() -> absl::StatusOr<std::invoke_result_t<Call>> { return emit(); });
+  if (emitted.ok()) return *std::move(emitted);
+  builder.Fail(WithPrefix(emitted.status(), who));
+  return {};
 }
 
 // A number of a type that goes into an op on `x`. Where the type does not hold it the error names the node.

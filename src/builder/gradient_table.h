@@ -31,7 +31,6 @@ class GradientTable {
   // Why an op that is not differentiable has no gradient; nullptr for other ops.
   static const char* NotDifferentiable(const std::string& op);
   bool PassesNone(const std::string& op) const { return none_.count(op) > 0; }
-  const std::map<std::string, Rule>& rules() const { return rules_; }
 
  private:
   std::map<std::string, Rule> rules_;

@@ -58,12 +58,6 @@ const GradientTable::Rule* GradientTable::Find(const std::string& op) const {
   return it == rules_.end() ? nullptr : &it->second;
 }
 
-std::vector<std::string> OpsWithGradients() {
-  std::vector<std::string> names;
-  for (const auto& [name, rule] : GradientTable::Builtin().rules()) names.push_back(name);
-  return names;
-}
-
 GradientContext::GradientContext(GraphBuilder& builder, NodeId node) : builder_(builder), node_(node) {
   const Node& from = builder.graph().node(node);
   name_ = from.name;
@@ -304,7 +298,10 @@ absl::Status GradientBuilder::Finish(NodeId id, const std::vector<Output>& gradi
     if (it == wanted_xs_.end() || !gradients[i].valid()) continue;
     for (int index : it->second) {
       results_[index] = gradients[i];
-      if (options_.on_ready) MR_RETURN_IF_ERROR(options_.on_ready(index, gradients[i]));
+      if (!options_.on_ready) continue;
+      absl::Status ready = WithoutExceptions([&] { return options_.on_ready(index, gradients[i]); });
+      if (absl::IsInternal(ready)) ready = WithPrefix(ready, absl::StrCat("AddGradients: on_ready of '", builder_.TensorName(xs_[index]), "'"));
+      MR_RETURN_IF_ERROR(ready);
     }
   }
   return absl::OkStatus();

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "builder/emit.h"
 #include "builder/tensors.h"
+#include "graph/exceptions.h"
 #include "graph/function.h"
 #include "graph/verify.h"
 #include "graph/with_message.h"
@@ -53,7 +54,8 @@ bool Holds(const Graph& graph, OutputRef ref) {
 // Whether it is a call of a function, a loop or a conditional, which passes take apart before a shape rule sees it.
 bool IsControlFlow(const Graph& graph, const std::string& op) {
   static const auto& ops = *new std::set<std::string>{
-      "PartitionedCall", "StatefulPartitionedCall", kSymbolicGradientOp, "If", "StatelessIf", "Case", "StatelessCase", "While", "StatelessWhile",
+      "PartitionedCall", "StatefulPartitionedCall", "BatchFunction", kSymbolicGradientOp, "If", "StatelessIf",
+      "Case", "StatelessCase", "While", "StatelessWhile", "For", "MapDefun", "RemoteCall",
       "Switch", "RefSwitch", "_SwitchN", "Merge", "RefMerge", "Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration", "LoopCond"};
   return ops.count(op) > 0 || (graph.library() != nullptr && graph.library()->count(op) > 0);
 }
@@ -120,6 +122,7 @@ void GraphBuilder::FailOp(std::string_view op, absl::Span<const Output> inputs, 
 }
 
 absl::StatusOr<Graph> GraphBuilder::Build() && {
+  if (ok() && edges_point_back_) Fail(CreationOrder(graph_).status());
   if (!status_.ok()) return status_;
   Graph built = std::move(graph_);
   graph_ = Graph();
@@ -254,7 +257,7 @@ void GraphBuilder::Fold(NodeId id) {
     inputs.push_back(value == nullptr ? Tensor() : *value);
   }
   instance.input_values = inputs;
-  absl::StatusOr<std::vector<Tensor>> values = evaluate_(def, instance, std::move(inputs));
+  absl::StatusOr<std::vector<Tensor>> values = WithoutExceptions([&] { return evaluate_(def, instance, std::move(inputs)); });
   if (!values.ok() || values->size() != node.outputs.size()) return;
   for (size_t i = 0; i < values->size(); ++i) {
     if ((*values)[i].dtype() != node.outputs[i].dtype) return;
@@ -381,6 +384,11 @@ bool GraphBuilder::ExpectOwn(const Operation& operation, std::string_view where)
 void GraphBuilder::AddControlEdge(const Operation& before, const Operation& after) {
   if (!ok()) return;
   if (!ExpectOwn(before, "AddControlEdge") || !ExpectOwn(after, "AddControlEdge")) return;
+  if (before.id() == after.id()) {
+    Fail(absl::InvalidArgumentError(absl::StrCat("AddControlEdge: node '", graph_.node(after.id()).name, "' would run after itself")));
+    return;
+  }
+  edges_point_back_ = edges_point_back_ || after.id() < before.id();
   graph_.mutable_node(after.id()).control_inputs.push_back(before.id());
 }
 

@@ -5,9 +5,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "builder/emit.h"
 #include "graph/float16.h"
+#include "graph/with_message.h"
 #include "millrace/gradients.h"
 #include "millrace/graph_ops.h"
+#include "millrace/status.h"
 
 namespace millrace {
 namespace {
@@ -32,13 +35,53 @@ Output Decayed(const Variable& variable, const Output& gradient, double weight_d
 // Whether a rate below 1 is 1 when rounded.
 bool IsOneInBfloat16(double rate) { return rate < 1 && FloatToBfloat16(static_cast<float>(rate)) == FloatToBfloat16(1.0f); }
 
+struct Setting {
+  enum Range { kNotNegative, kPart, kBelowOne };
+  const char* what;
+  double value;
+  Range range = kNotNegative;
+};
+
+absl::Status Check(absl::Span<const Setting> settings) {
+  for (const auto& [what, value, range] : settings) {
+    const bool in_range = range == Setting::kNotNegative || (range == Setting::kPart ? value <= 1 : value < 1);
+    if (value >= 0 && std::isfinite(value) && in_range) continue;
+    const char* const expected = range == Setting::kNotNegative ? "0 or more" : range == Setting::kPart ? "0 to 1" : "0 or more and less than 1";
+    return absl::InvalidArgumentError(absl::StrCat(what, " ", value, ", expected ", expected));
+  }
+  return absl::OkStatus();
+}
+
 std::string UpdateName(const Variable& variable) { return absl::StrCat("/", variable.name(), "/update"); }
 
-class SgdOptimizer final : public Optimizer {
+// Applies no update whose settings are out of their ranges.
+class BuiltinOptimizer : public Optimizer {
  public:
-  SgdOptimizer(double learning_rate, double weight_decay) : rate_(learning_rate), decay_(weight_decay) {}
+  Operation Apply(GraphBuilder& b, const Variable& variable, const Output& gradient) final {
+    if (const absl::Status checked = Check(settings_); !checked.ok()) {
+      b.Fail(WithPrefix(checked, name_));
+      return Operation(&b, NodeId());
+    }
+    return Update(b, variable, gradient);
+  }
 
-  Operation Apply(GraphBuilder& b, const Variable& variable, const Output& gradient) override {
+ protected:
+  BuiltinOptimizer(const char* name, std::vector<Setting> settings) : name_(name), settings_(std::move(settings)) {}
+  virtual Operation Update(GraphBuilder& b, const Variable& variable, const Output& gradient) = 0;
+  const char* name() const { return name_; }
+
+ private:
+  const char* const name_;
+  const std::vector<Setting> settings_;
+};
+
+class SgdOptimizer final : public BuiltinOptimizer {
+ public:
+  SgdOptimizer(double learning_rate, double weight_decay)
+      : BuiltinOptimizer("Sgd", {{"learning rate", learning_rate}, {"weight decay", weight_decay}}),
+        rate_(learning_rate), decay_(weight_decay) {}
+
+  Operation Update(GraphBuilder& b, const Variable& variable, const Output& gradient) override {
     const DataType dtype = variable.type().dtype;
     const Output g = Decayed(variable, gradient, decay_);
     return b.Op("ResourceApplyGradientDescent", {variable.handle(), b.Scalar(dtype, rate_), g},
@@ -49,12 +92,13 @@ class SgdOptimizer final : public Optimizer {
   const double rate_, decay_;
 };
 
-class MomentumOptimizer final : public Optimizer {
+class MomentumOptimizer final : public BuiltinOptimizer {
  public:
   MomentumOptimizer(double learning_rate, double momentum, double weight_decay, bool nesterov)
-      : rate_(learning_rate), momentum_(momentum), decay_(weight_decay), nesterov_(nesterov) {}
+      : BuiltinOptimizer("Momentum", {{"learning rate", learning_rate}, {"momentum", momentum, Setting::kPart}, {"weight decay", weight_decay}}),
+        rate_(learning_rate), momentum_(momentum), decay_(weight_decay), nesterov_(nesterov) {}
 
-  Operation Apply(GraphBuilder& b, const Variable& variable, const Output& gradient) override {
+  Operation Update(GraphBuilder& b, const Variable& variable, const Output& gradient) override {
     const DataType dtype = variable.type().dtype;
     const Variable accumulator = Slot(b, variable, "momentum", 0);
     const Output g = Decayed(variable, gradient, decay_);
@@ -68,17 +112,23 @@ class MomentumOptimizer final : public Optimizer {
   const bool nesterov_;
 };
 
-class AdamOptimizer final : public Optimizer {
+class AdamOptimizer final : public BuiltinOptimizer {
  public:
-  AdamOptimizer(double learning_rate, double beta1, double beta2, double epsilon, double weight_decay,
+  AdamOptimizer(const char* name, double learning_rate, double beta1, double beta2, double epsilon, double weight_decay,
                 double decoupled_decay)
-      : rate_(learning_rate), beta1_(beta1), beta2_(beta2), epsilon_(epsilon), decay_(weight_decay),
+      : BuiltinOptimizer(name, {{"learning rate", learning_rate},
+                                {"beta1", beta1, Setting::kBelowOne},
+                                {"beta2", beta2, Setting::kBelowOne},
+                                {"epsilon", epsilon},
+                                {"weight decay", weight_decay},
+                                {"weight decay", decoupled_decay}}),
+        rate_(learning_rate), beta1_(beta1), beta2_(beta2), epsilon_(epsilon), decay_(weight_decay),
         decoupled_decay_(decoupled_decay) {}
 
-  Operation Apply(GraphBuilder& b, const Variable& variable, const Output& gradient) override {
+  Operation Update(GraphBuilder& b, const Variable& variable, const Output& gradient) override {
     const DataType dtype = variable.type().dtype;
     if (dtype == DataType::kBfloat16 && (IsOneInBfloat16(beta1_) || IsOneInBfloat16(beta2_))) {
-      b.Fail(absl::InvalidArgumentError(absl::StrCat("Adam: of variable '", variable.name(), "', which is bfloat16, beta1 ", beta1_, " or beta2 ",
+      b.Fail(absl::InvalidArgumentError(absl::StrCat(name(), ": of variable '", variable.name(), "', which is bfloat16, beta1 ", beta1_, " or beta2 ",
                                                      beta2_, " is 1 and nothing would be trained; keep it in float and cast what is read")));
       return Operation(&b, NodeId());
     }
@@ -134,12 +184,17 @@ class AdamOptimizer final : public Optimizer {
   std::map<DataType, Powers> powers_;
 };
 
-class RmsPropOptimizer final : public Optimizer {
+class RmsPropOptimizer final : public BuiltinOptimizer {
  public:
   RmsPropOptimizer(double learning_rate, double rho, double momentum, double epsilon, double weight_decay)
-      : rate_(learning_rate), rho_(rho), momentum_(momentum), epsilon_(epsilon), decay_(weight_decay) {}
+      : BuiltinOptimizer("RmsProp", {{"learning rate", learning_rate},
+                                     {"rho", rho, Setting::kPart},
+                                     {"momentum", momentum, Setting::kPart},
+                                     {"epsilon", epsilon},
+                                     {"weight decay", weight_decay}}),
+        rate_(learning_rate), rho_(rho), momentum_(momentum), epsilon_(epsilon), decay_(weight_decay) {}
 
-  Operation Apply(GraphBuilder& b, const Variable& variable, const Output& gradient) override {
+  Operation Update(GraphBuilder& b, const Variable& variable, const Output& gradient) override {
     const DataType dtype = variable.type().dtype;
     const Variable squares = Slot(b, variable, "rms", 1), accumulator = Slot(b, variable, "momentum", 0);
     const Output g = Decayed(variable, gradient, decay_);
@@ -153,12 +208,13 @@ class RmsPropOptimizer final : public Optimizer {
   const double rate_, rho_, momentum_, epsilon_, decay_;
 };
 
-class AdagradOptimizer final : public Optimizer {
+class AdagradOptimizer final : public BuiltinOptimizer {
  public:
   AdagradOptimizer(double learning_rate, double initial_accumulator, double weight_decay)
-      : rate_(learning_rate), initial_(initial_accumulator), decay_(weight_decay) {}
+      : BuiltinOptimizer("Adagrad", {{"learning rate", learning_rate}, {"initial accumulator", initial_accumulator}, {"weight decay", weight_decay}}),
+        rate_(learning_rate), initial_(initial_accumulator), decay_(weight_decay) {}
 
-  Operation Apply(GraphBuilder& b, const Variable& variable, const Output& gradient) override {
+  Operation Update(GraphBuilder& b, const Variable& variable, const Output& gradient) override {
     const DataType dtype = variable.type().dtype;
     const Variable accumulator = Slot(b, variable, "accumulator", initial_);
     const Output g = Decayed(variable, gradient, decay_);
@@ -184,11 +240,11 @@ std::unique_ptr<Optimizer> Momentum(double learning_rate, double momentum, doubl
 
 std::unique_ptr<Optimizer> Adam(double learning_rate, double beta1, double beta2, double epsilon,
                                 double weight_decay) {
-  return std::make_unique<AdamOptimizer>(learning_rate, beta1, beta2, epsilon, weight_decay, 0);
+  return std::make_unique<AdamOptimizer>("Adam", learning_rate, beta1, beta2, epsilon, weight_decay, 0);
 }
 
 std::unique_ptr<Optimizer> AdamW(double learning_rate, double decay, double beta1, double beta2, double epsilon) {
-  return std::make_unique<AdamOptimizer>(learning_rate, beta1, beta2, epsilon, 0, decay);
+  return std::make_unique<AdamOptimizer>("AdamW", learning_rate, beta1, beta2, epsilon, 0, decay);
 }
 
 std::unique_ptr<Optimizer> RmsProp(double learning_rate, double rho, double momentum, double epsilon,
@@ -202,10 +258,7 @@ std::unique_ptr<Optimizer> Adagrad(double learning_rate, double initial_accumula
 
 absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer(std::string_view name, double learning_rate,
                                                          double weight_decay) {
-  for (const auto& [what, value] : {std::pair("learning rate", learning_rate), std::pair("weight decay", weight_decay)}) {
-    if (value >= 0 && std::isfinite(value)) continue;
-    return absl::InvalidArgumentError(absl::StrCat(what, " ", value, ", expected 0 or more"));
-  }
+  MR_RETURN_IF_ERROR(Check({{"learning rate", learning_rate}, {"weight decay", weight_decay}}));
   if (name == "sgd") return Sgd(learning_rate, weight_decay);
   if (name == "momentum") return Momentum(learning_rate, 0.9, weight_decay);
   if (name == "adam") return Adam(learning_rate, 0.9, 0.999, 1e-7, weight_decay);
@@ -228,7 +281,8 @@ Operation Minimize(GraphBuilder& builder, std::unique_ptr<Optimizer> optimizer, 
   std::vector<Operation> updates;
   GradientOptions options;
   options.on_ready = [&](int index, const Output& gradient) {
-    updates.push_back(optimizer->Apply(builder, variables[index], gradient));
+    updates.push_back(EmitWithoutExceptions(builder, absl::StrCat("Minimize: the optimizer's update of variable '", variables[index].name(), "'"),
+                                            [&] { return optimizer->Apply(builder, variables[index], gradient); }));
     if (builder.ok() && !updates.back().valid()) {
       return absl::InvalidArgumentError(absl::StrCat("Minimize: the optimizer gives no update of variable '", variables[index].name(), "'"));
     }
@@ -240,7 +294,9 @@ Operation Minimize(GraphBuilder& builder, std::unique_ptr<Optimizer> optimizer, 
                                                          variables.size(), " trainable variables")));
     return Operation(&builder, NodeId());
   }
-  for (const Operation& operation : optimizer->Finish(builder, updates)) updates.push_back(operation);
+  const std::vector<Operation> finish =
+      EmitWithoutExceptions(builder, "Minimize: the optimizer's Finish", [&] { return optimizer->Finish(builder, updates); });
+  updates.insert(updates.end(), finish.begin(), finish.end());
   for (const Operation& operation : builder.updates()) updates.push_back(operation);
   return builder.Group(updates, name);
 }

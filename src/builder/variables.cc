@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "builder/emit.h"
 #include "builder/tensors.h"
 #include "millrace/graph_builder.h"
 #include "millrace/graph_ops.h"
@@ -31,7 +32,7 @@ Output ScaledRandom(GraphBuilder& b, const char* op, const TensorType& type, dou
   return offset == 0 ? value : ops::Add(value, b.Scalar(type.dtype, offset), "value");
 }
 
-// Puts a list aside while it lives, whatever is thrown.
+// Puts a list aside while it lives.
 class SetAside {
  public:
   explicit SetAside(std::vector<NodeId>& list) : list_(list) { list_.swap(kept_); }
@@ -130,7 +131,8 @@ Variable GraphBuilder::AddState(std::string_view name, Shape shape, const Initia
   Variable variable(this, full_name, handle, type);
   {
     NameScope scope(*this, absl::StrCat("/", full_name, "/init"));
-    const Output value = initializer(*this, type);
+    const Output value = EmitWithoutExceptions(*this, absl::StrCat("the initializer of variable '", full_name, "'"),
+                                               [&] { return initializer(*this, type); });
     if (ok() && !(value.type() == type)) {
       Fail(absl::InvalidArgumentError(absl::StrCat("variable '", full_name, "' is ", type.ToString(),
                                                    ", its initial value is ", value.type().ToString())));

@@ -289,7 +289,7 @@ std::string Usage() {
   return text + "\nmillrace COMMAND --help shows the command's flags. --flagfile=FILE reads flags from a file, one a line;\n"
                 "--v=1 logs more: what each pass took of the time for planning, nodes that run on the host.\n"
                 "millrace --version shows the version.\n"
-                "Exit status: 0 done, 1 the run failed, 2 wrong usage, 3 does not fit the budget.\n";
+                "Exit status: 0 done, 1 the run failed, 2 wrong usage (a flag's file that cannot be read, too), 3 does not fit the budget.\n";
 }
 
 std::string CommandUsage(const Command& command, const FlagRegistry& registry) {

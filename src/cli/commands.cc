@@ -34,6 +34,14 @@ const Flags& PartFlags() {
   return *flags;
 }
 
+// What says which step of which graph.
+const Flags& StepFlags() {
+  static const auto* const flags = new Flags{
+      "graph", "saved_model", "signature", "checkpoint_in", "onnx", "train", "loss", "optimizer", "learning_rate", "weight_decay",
+      "feeds", "synthetic_feeds", "feed_shapes", "fetches", "targets", "init_targets"};
+  return *flags;
+}
+
 const std::vector<Command>& Table() {
   static const Flags pictures = {"report_out", "trace_out", "plot_out", "html_out"};
   static const auto* const table = new std::vector<Command>{
@@ -57,10 +65,9 @@ const std::vector<Command>& Table() {
        "millrace plan --machine=configs/machines/titanx.pbtxt --graph=F.pb --fetches=loss:0 --targets=train "
        "--synthetic_feeds"},
       {"inspect", "", "what a graph holds: vertices, edges, parameters, operations, unsupported ones", InspectCommand,
-       Flags{"graph", "saved_model", "signature", "onnx", "train", "loss", "feeds", "synthetic_feeds", "feed_shapes", "fetches", "targets", "devices", "ops",
-             "report_out"},
+       StepFlags() + Flags{"devices", "ops", "report_out"},
        "millrace inspect --graph=F.pb"},
-      {"export", "", "the graph as the passes rewrote it, to --out=F.pb, .pbtxt or .dot", ExportCommand,
+      {"export", "", "the graph as the passes rewrote it, for reading, not for running, to --out=F.pb, .pbtxt or .dot", ExportCommand,
        InputFlags() + Flags{"strategy"} + PartFlags() + Flags{"device", "devices", "device_memory", "host_memory", "machine", "link_gbps", "disk", "disk_gbps", "profile_in", "out", "report_out"},
        "millrace export --out=rewritten.pbtxt --graph=F.pb --fetches=loss:0 --targets=train --synthetic_feeds "
        "--device_memory=50%"},
@@ -84,9 +91,7 @@ const std::vector<Command>& Table() {
 }  // namespace
 
 const std::vector<const char*>& InputFlags() {
-  static const auto* const flags = new Flags{
-      "graph", "saved_model", "signature", "checkpoint_in", "onnx", "train", "loss", "optimizer", "learning_rate", "weight_decay",
-      "feeds", "synthetic_feeds", "feed_shapes", "fetches", "targets", "init_targets", "seed"};
+  static const auto* const flags = new Flags(StepFlags() + Flags{"seed"});
   return *flags;
 }
 

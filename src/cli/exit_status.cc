@@ -1,10 +1,15 @@
 #include "cli/exit_status.h"
 
+#include <unistd.h>
+
+#include <filesystem>
 #include <string>
+#include <system_error>
 
 #include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "files/mapped_file.h"
 
 namespace millrace::cli {
 namespace {
@@ -26,6 +31,14 @@ absl::Status AsUsageError(const absl::Status& status) { return status.ok() ? sta
 
 absl::Status AsPlanningError(const absl::Status& status) {
   return absl::IsResourceExhausted(status) ? Marked(status, "3") : status;
+}
+
+absl::Status AsInputError(const absl::Status& status, const std::string& path) {
+  std::error_code error;
+  // What came through a pipe was read, and is gone.
+  const bool is_pipe = std::filesystem::is_fifo(path, error) && access(path.c_str(), R_OK) == 0;
+  const bool readable = std::filesystem::is_regular_file(path, error) ? MappedFile::Open(path).ok() : is_pipe;
+  return readable ? status : AsUsageError(status);
 }
 
 void AddError(const absl::Status& another, absl::Status& status) {

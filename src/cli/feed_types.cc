@@ -12,6 +12,7 @@
 #include "cli/feeds.h"
 #include "glog/logging.h"
 #include "graph/float16.h"
+#include "millrace/status.h"
 
 namespace millrace::cli {
 namespace {
@@ -110,6 +111,44 @@ int64_t NumInfinite(const Tensor& tensor) {
   return infinite;
 }
 
+// So many strings in the declared shape, rounded down where its one open dimension does not come out; one dimension where the shape says
+// less. A scalar of old producers may stand for a shape that is unknown.
+Shape ShapeOfStrings(int64_t count, const Shape& declared) {
+  if (declared.unknown_rank() || (declared.rank() == 0 && count != 1)) return Shape({count});
+  Shape shape = declared;
+  int open = -1;
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (shape.dim(i) >= 0) continue;
+    if (open >= 0) return Shape({count});
+    open = i;
+    shape.set_dim(i, 1);
+  }
+  const int64_t row = shape.num_elements();
+  if (open >= 0) shape.set_dim(open, row == 0 ? 0 : count / row);
+  return shape;
+}
+
+absl::StatusOr<Tensor> StringsOf(const Session::Feeds::value_type& bytes, const Tensor& splits, const Shape& shape) {
+  const int64_t count = splits.num_elements() - 1, end = bytes.second.num_elements();
+  const std::string what = absl::StrCat("feed ", bytes.first, "/row_splits is ", splits.type().ToString(), ", expected ");
+  if (!IsInteger(splits.dtype()) || splits.shape().rank() != 1 || count < 0) return absl::InvalidArgumentError(what + "integers, one more than strings");
+  const Shape of_strings = ShapeOfStrings(count, shape);
+  if (of_strings.num_elements() != count) {
+    const std::string whole_rows = "one number more than strings, which fill whole rows,";
+    const std::string numbers = shape.fully_known() ? absl::StrCat(of_strings.num_elements() + 1, " numbers") : whole_rows;
+    return absl::InvalidArgumentError(absl::StrCat(what, numbers, " for string", shape.ToString()));
+  }
+  for (int64_t i = 0; i <= count; ++i) {
+    const int64_t least = i == 0 ? 0 : splits.IntAt(i - 1), at = splits.IntAt(i), most = i == 0 ? 0 : end;
+    if (at >= least && at <= most && (i < count || at == end)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(what, "numbers from 0 up to ", end, ", each at least the one before; number ", i, " is ", at));
+  }
+  Tensor strings(DataType::kString, of_strings);
+  const char* data = static_cast<const char*>(bytes.second.data());
+  for (int64_t i = 0; i < count; ++i) strings.mutable_strings()[i].assign(data + splits.IntAt(i), data + splits.IntAt(i + 1));
+  return strings;
+}
+
 }  // namespace
 
 absl::Status ConvertFeeds(const Graph& graph, Session::Feeds& feeds) {
@@ -130,6 +169,29 @@ absl::Status ConvertFeeds(const Graph& graph, Session::Feeds& feeds) {
     value = std::move(converted);
   }
   return absl::OkStatus();
+}
+
+absl::Status JoinByteStrings(absl::FunctionRef<TensorType(const std::string& name)> declared, Session::Feeds& feeds) {
+  for (auto it = feeds.begin(); it != feeds.end(); ++it) {
+    auto& [name, value] = *it;
+    const auto splits = feeds.find(name + "/row_splits");
+    if (value.dtype() != DataType::kUint8 || value.shape().rank() != 1 || splits == feeds.end()) continue;
+    const TensorType type = declared(name);
+    if (type.dtype != DataType::kString) continue;
+    MR_ASSIGN_OR_RETURN(Tensor strings, StringsOf(*it, splits->second, type.shape));
+    // An input of that name is fed, too. What is erased comes behind its bytes, so `it` stays.
+    if (declared(splits->first).dtype == DataType::kInvalid) feeds.erase(splits);
+    value = std::move(strings);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status JoinByteStrings(const Graph& graph, Session::Feeds& feeds) {
+  const auto declared = [&](const std::string& name) {
+    const absl::StatusOr<OutputRef> ref = graph.FindTensor(name);
+    return ref.ok() ? DeclaredFeedType(graph, *ref) : TensorType();
+  };
+  return JoinByteStrings(declared, feeds);
 }
 
 }  // namespace millrace::cli

@@ -13,14 +13,16 @@
 #include "cli/exit_status.h"
 #include "glog/logging.h"
 #include "graph/float16.h"
+#include "graph/float8.h"
 #include "millrace/status.h"
+#include "passes/control_flow/control_flow_ops.h"
 #include "passes/rewrite/prune.h"
 
 namespace millrace::cli {
 namespace {
 
 bool IsIterator(const Node& node) {
-  return node.op == "IteratorGetNext" || node.op == "IteratorGetNextSync" || node.op == "MultiDeviceIteratorGetNextFromShard";
+  return node.op == "IteratorGetNext" || IsNextAsOptional(node) || node.op == "IteratorGetNextSync" || node.op == "MultiDeviceIteratorGetNextFromShard";
 }
 bool IsDequeue(const Node& node) { return absl::StartsWith(node.op, "QueueDequeue"); }
 
@@ -72,8 +74,13 @@ absl::StatusOr<std::set<OutputRef>> Reached(const Graph& graph, const std::vecto
     if (!seen[id.value]) stack.push_back(id);
     seen[id.value] = true;
   };
+  const auto is_given = [&](OutputRef ref) { return given.count(FeedName(graph, ref)) > 0 || given.count(graph.TensorName(ref)) > 0; };
   const auto take = [&](OutputRef ref) {
-    if (given.count(FeedName(graph, ref)) > 0 || given.count(graph.TensorName(ref)) > 0) return;
+    const int64_t parts = IsNextAsOptional(graph.node(ref.node)) ? NumFedOutputs(graph.node(ref.node)) : 0;
+    for (int32_t i = 0; i < parts; ++i) {
+      if (!is_given({ref.node, i})) reached.insert({ref.node, i});
+    }
+    if (parts > 0 || is_given(ref)) return;
     if (NumFedOutputs(graph.node(ref.node)) > ref.index) {
       reached.insert(ref);
     } else {
@@ -149,6 +156,10 @@ void FillSynthetic(Tensor& tensor, uint64_t state) {
       return Fill<uint16_t>(tensor, state, [&](uint64_t bits) { return FloatToHalf(unit(bits)); });
     case DataType::kBfloat16:
       return Fill<uint16_t>(tensor, state, [&](uint64_t bits) { return FloatToBfloat16(unit(bits)); });
+    case DataType::kFloat8E5M2:
+      return Fill<uint8_t>(tensor, state, [&](uint64_t bits) { return ToFloat8<E5M2>(unit(bits)); });
+    case DataType::kFloat8E4M3fn:
+      return Fill<uint8_t>(tensor, state, [&](uint64_t bits) { return ToFloat8<E4M3fn>(unit(bits)); });
     case DataType::kInt8:
     case DataType::kUint8:
     case DataType::kBool: return FillBits<uint8_t>(tensor, state);
@@ -167,8 +178,8 @@ void FillSynthetic(Tensor& tensor, uint64_t state) {
 TensorType DeclaredFeedType(const Graph& graph, OutputRef ref) {
   const Node& node = graph.node(ref.node);
   if (ref.index < NumFedOutputs(node)) return TypeInGraph(graph, ref);
-  const bool declares = node.op == "PlaceholderWithDefault" || node.op == "PlaceholderV2";
-  return {declares ? node.attrs.GetOr("dtype", DataType::kInvalid) : DataType::kInvalid, Shape::UnknownRank()};
+  if (node.op != "PlaceholderWithDefault" && node.op != "PlaceholderV2") return {DataType::kInvalid, Shape::UnknownRank()};
+  return {node.attrs.GetOr("dtype", DataType::kInvalid), node.attrs.GetOr("shape", Shape::UnknownRank())};
 }
 
 absl::StatusOr<std::map<std::string, Shape>> ParseFeedShapes(const std::string& text) {

@@ -205,7 +205,7 @@ absl::Status FitBudget(const Workload& workload, SessionOptions session, const E
   Environment telling = environment;
   telling.create_session = [&](std::shared_ptr<const Graph> graph, SessionOptions options) {
     const int64_t bytes = options.planning.device_memory_bytes;
-    TellTried("budget", bytes == 0 ? "none" : FormatBytes(bytes));
+    TellTried("budget", bytes == PlanningOptions::kNoLimit ? "none" : FormatBytes(bytes));
     return environment.create_session(std::move(graph), std::move(options));
   };
   MR_ASSIGN_OR_RETURN(const FoundBudget found, SmallestBudget(workload, session, telling, 0, 0, plans_left));
@@ -235,8 +235,7 @@ absl::Status FitCommand(const Options& options, const Environment& environment) 
     return UsageError("at what budget: give --device_memory in bytes, or a --machine that has it");
   }
   MR_RETURN_IF_ERROR(CheckSizePerDevice(budget, session.planning.num_devices()));
-  session.planning.device_memory_bytes = budget.given() ? budget.bytes : session.machine.device_memory_bytes;
-  session.planning.device_memory_bytes_of = budget.bytes_of;
+  DeviceBudgets{budget.given() ? budget.bytes : session.machine.device_memory_bytes, budget.bytes_of}.Apply(session.planning);
   MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
   Fitter fitter(options, session, environment);
   Workload workload;

@@ -66,7 +66,7 @@ absl::StatusOr<FoundBudget> SmallestBudget(const Workload& workload, SessionOpti
     if (!fit) failing = likely;
   }
   if (!fit) {
-    const RunReport unlimited = plan(0);
+    const RunReport unlimited = plan(PlanningOptions::kNoLimit);
     MR_RETURN_IF_ERROR(unlimited.status);
     fitting = std::max<int64_t>(unlimited.predicted_peak_device_bytes, 1);
   }
@@ -166,10 +166,10 @@ int64_t SmallestHostMemory(const Workload& workload, const SessionOptions& sessi
 // When host memory is what is missing: how much would do. The device's memory is not the question then.
 std::vector<std::string> AdviseOnHost(const Workload& workload, const SessionOptions& session, const Environment& environment,
                                       int64_t& plans_left) {
-  if (session.planning.host_memory_bytes == 0) return {};
+  if (session.planning.host_memory_bytes == PlanningOptions::kNoLimit) return {};
   SessionOptions other = session;
   other.disk.clear();
-  other.planning.host_memory_bytes = 0;
+  other.planning.host_memory_bytes = PlanningOptions::kNoLimit;
   const TrainResult unlimited = FirstPlan(workload, other, environment);
   if (!unlimited.run.status.ok() || unlimited.run.plan == nullptr) return {};
   std::vector<std::string> advice;
@@ -218,7 +218,8 @@ std::vector<std::string> Advise(const Workload& workload, const SessionOptions& 
     int64_t for_budget = plans_left / 2;
     plans_left -= for_budget;
     const int64_t likely = IsOfHostMemory(refused) ? 0 : NeededBytes(refused);
-    const auto smallest = SmallestBudget(workload, session, environment, session.planning.device_memory_bytes, likely, for_budget);
+    const int64_t too_small = session.planning.device_memory_bytes_of.empty() ? session.planning.BudgetOf(0) : 0;
+    const auto smallest = SmallestBudget(workload, session, environment, too_small, likely, for_budget);
     plans_left += for_budget;
     if (smallest.ok()) {
       advice.push_back(absl::StrCat("--device_memory=", smallest->bytes, " (", FormatBytes(smallest->bytes), ") would fit with ", strategy,

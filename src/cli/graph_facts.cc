@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "graph/verify.h"
 #include "millrace/status.h"
 
@@ -30,8 +31,11 @@ absl::StatusOr<int64_t> Levels(const Graph& whole) {
   return most;
 }
 
-std::map<std::string, int64_t> OpCounts(const Graph& graph) {
-  std::map<std::string, int64_t> counts;
+namespace {
+
+// Calls `visit` with the nodes of the graph and of the functions that it reaches, each once, but for arguments and results, and with
+// whether the node is in a function.
+void VisitReached(const Graph& graph, absl::FunctionRef<void(const Node& node, bool in_function)> visit) {
   std::set<std::string> reached;
   std::vector<const Graph*> graphs = {&graph};
   const auto reach = [&](const std::string& function) {
@@ -48,11 +52,28 @@ std::map<std::string, int64_t> OpCounts(const Graph& graph) {
       for (const auto& [name, value] : node.attrs) {
         if (const auto* function = std::get_if<FunctionRef>(&value)) reach(function->name);
       }
-      const bool by_name = graph.library() != nullptr && graph.library()->count(node.op) > 0;
-      if (by_name) reach(node.op);
-      if (!by_name && node.op != "PartitionedCall" && node.op != "StatefulPartitionedCall") ++counts[node.op];
+      reach(node.op);
+      visit(node, &next != &graph);
     }
   }
+}
+
+}  // namespace
+
+int64_t NodesInFunctions(const Graph& graph) {
+  int64_t nodes = 0;
+  VisitReached(graph, [&](const Node&, bool in_function) { nodes += in_function ? 1 : 0; });
+  return nodes;
+}
+
+std::map<std::string, int64_t> OpCounts(const Graph& graph) {
+  std::map<std::string, int64_t> counts;
+  VisitReached(graph, [&](const Node& node, bool) {
+    const bool by_name = graph.library() != nullptr && graph.library()->count(node.op) > 0;
+    const bool calls = by_name || node.op == "PartitionedCall" || node.op == "StatefulPartitionedCall" || node.op == "BatchFunction" ||
+                       node.op == "RemoteCall";
+    if (!calls) ++counts[node.op];
+  });
   return counts;
 }
 

@@ -12,14 +12,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cli/checkpoint_tables.h"
+#include "cli/exit_status.h"
 #include "cli/partitioned_variables.h"
+#include "files/model_files.h"
 #include "glog/logging.h"
 #include "graph/parameters.h"
 #include "graph/variable_name.h"
 #include "millrace/op.h"
-#include "millrace/options.h"
 #include "millrace/status.h"
-#include "passes/control_flow/inline_functions.h"
 #include "passes/control_flow/kept_state.h"
 #include "passes/rewrite/prune.h"
 
@@ -119,8 +119,7 @@ std::set<std::string> Assigned(const Graph& graph, bool restored_too) {
 
 absl::StatusOr<std::set<std::string>> AssignedByStep(const Workload& workload) {
   Signature signature{.feeds = workload.feed_types, .fetches = workload.fetches, .targets = workload.targets};
-  MR_ASSIGN_OR_RETURN(Graph step, Prune(*workload.graph, signature));
-  MR_RETURN_IF_ERROR(InlineFunctions(step, OpRegistry::Builtin(), MostInlinedNodes(step, PlanningOptions().max_unrolled_nodes)).status());
+  MR_ASSIGN_OR_RETURN(const Graph step, PruneAndInline(*workload.graph, signature, OpRegistry::Builtin()));
   return Assigned(step, /*restored_too=*/true);
 }
 
@@ -157,7 +156,8 @@ void TakeValuesOf(const SavedModel& model, Workload& workload) {
 }
 
 absl::Status ReadCheckpoint(const std::string& prefix, bool of_saved_model, const Environment& environment, Workload& workload) {
-  MR_ASSIGN_OR_RETURN(const std::shared_ptr<TensorReader> reader, environment.open_checkpoint_reader(prefix));
+  const std::string index = absl::EndsWith(prefix, kCheckpointIndex) ? prefix : absl::StrCat(prefix, kCheckpointIndex);
+  MR_ASSIGN_OR_RETURN(const std::shared_ptr<TensorReader> reader, ReadFrom(index, environment.open_checkpoint_reader(prefix)));
   workload.initial_values.clear();
   workload.values_from = absl::StrCat("--checkpoint_in=", prefix);
   std::set<std::string> keys(reader->names().begin(), reader->names().end());

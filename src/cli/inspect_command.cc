@@ -12,6 +12,7 @@
 #include "cli/graph_facts.h"
 #include "cli/outputs.h"
 #include "cli/train.h"
+#include "files/model_files.h"
 #include "graph/graph_summary.h"
 #include "millrace/op.h"
 #include "millrace/status.h"
@@ -65,8 +66,10 @@ std::string KeysText(const std::map<std::string, SavedSignature::Info>& infos) {
 std::string SignaturesText(const SavedModel& model) {
   std::string text;
   for (const auto& [name, signature] : model.signatures) {
+    if (IsLoadersOwn(name)) continue;
     absl::StrAppend(&text, "signature    ", name, ": ", KeysText(signature.inputs), " -> ", KeysText(signature.outputs), "\n");
-    for (const auto& [key, why] : signature.unread) absl::StrAppend(&text, "             of which ", why.message(), "\n");
+    for (const auto& [key, why] : signature.unread_inputs) absl::StrAppend(&text, "             input ", why.message(), "\n");
+    for (const auto& [key, why] : signature.unread_outputs) absl::StrAppend(&text, "             output ", why.message(), "\n");
   }
   for (const auto& [name, status] : model.unread_signatures) absl::StrAppend(&text, "signature    ", name, " cannot be run: ", status.message(), "\n");
   return text;
@@ -118,10 +121,11 @@ absl::StatusOr<Inspected> LoadInspected(const Options& options, const Environmen
     MR_ASSIGN_OR_RETURN(Workload workload, LoadWorkload(input, FeedValues::kTypesOnly, environment));
     inspected.graph = std::move(workload.graph);
   } else if (options.input.saved_model.empty()) {
-    MR_ASSIGN_OR_RETURN(MetaGraph loaded, environment.load_graph(options.input.graph));
+    MR_ASSIGN_OR_RETURN(MetaGraph loaded, ReadFrom(options.input.graph, environment.load_graph(options.input.graph)));
     inspected.graph = std::make_shared<const Graph>(std::move(loaded.graph));
   } else {
-    MR_ASSIGN_OR_RETURN(SavedModel model, environment.load_saved_model(options.input.saved_model));
+    const std::string& folder = options.input.saved_model;
+    MR_ASSIGN_OR_RETURN(SavedModel model, ReadFrom(SavedModelFile(folder), environment.load_saved_model(folder)));
     *environment.out << SignaturesText(model);
     inspected.graph = std::make_shared<const Graph>(std::move(model.graph));
     for (const auto& [name, signature] : model.signatures) {
@@ -148,13 +152,15 @@ std::map<std::string, int64_t> UnsupportedOf(const Inspected& inspected, const O
 
 // Whether more than the file was given: what is wrong with that is an error.
 bool AsksForStep(const InputOptions& input) {
-  return !input.fetches.empty() || !input.targets.empty() || !input.feeds.empty() || !input.feed_shapes.empty() || !input.signature.empty();
+  return !input.fetches.empty() || !input.targets.empty() || !input.feeds.empty() || !input.feed_shapes.empty() || !input.signature.empty() ||
+         !input.checkpoint_in.empty() || !input.init_targets.empty();
 }
 
 // The largest operation needs shapes, so a plan; without one the rest is still worth having.
 absl::Status PlanStep(const Options& options, const Graph& graph, GraphSummary& summary, const Environment& environment) {
   const InputOptions input = PlannedInput(options.input, graph);
-  if (input.fetches.empty() && input.targets.empty() && !AsksForStep(input) && input.onnx.empty()) return absl::OkStatus();
+  const bool may_have_step = !input.onnx.empty() || !input.saved_model.empty();
+  if (input.fetches.empty() && input.targets.empty() && !AsksForStep(input) && !may_have_step) return absl::OkStatus();
   MR_ASSIGN_OR_RETURN(SessionOptions session, MakePlanningOptions(options));
   session.planning = BaselineOf(session.planning);
   const auto workload = LoadWorkload(input, FeedValues::kTypesOnly, environment);
@@ -193,7 +199,9 @@ absl::Status InspectCommand(const Options& options, const Environment& environme
   GraphSummary summary = SummaryOf(graph);
   MR_ASSIGN_OR_RETURN(const int64_t levels, Levels(graph));
   const std::map<std::string, int64_t> counts = OpCounts(graph), unsupported = UnsupportedOf(inspected, ops);
-  *environment.out << "vertices     " << FormatCount(summary.nodes) << "\nedges        " << FormatCount(summary.edges)
+  const int64_t in_functions = NodesInFunctions(graph);
+  const std::string more = in_functions > 0 ? absl::StrCat(" (and ", FormatCount(in_functions), " in the functions that they call)") : "";
+  *environment.out << "vertices     " << FormatCount(summary.nodes) << more << "\nedges        " << FormatCount(summary.edges)
                    << "\nparameters   " << FormatBytes(summary.parameter_bytes) << "\nlevels       " << FormatCount(levels)
                    << RequestsText(graph) << "\noperations   " << CountsText(counts) << "\nunsupported  "
                    << (unsupported.empty() ? "none" : CountsText(unsupported)) << "\n";

@@ -15,6 +15,7 @@
 #include "cli/exit_status.h"
 #include "cli/interrupt.h"
 #include "cli/workload.h"
+#include "files/model_files.h"
 #include "millrace/status.h"
 #include "plan/plan_text.h"
 #include "report/chrome_trace.h"
@@ -34,12 +35,12 @@ absl::Status WriteArrays(const Arrays& arrays, const std::string& path, const En
 }
 
 absl::Status WriteProfile(const absl::StatusOr<Profile>& times, const std::string& path) {
-  MR_RETURN_IF_ERROR(times.status());
+  if (!times.ok()) return WithPrefix(times.status(), path);
   MR_ASSIGN_OR_RETURN(const auto reader, AwaitReader(path));
   return SaveProfile(*times, path);
 }
 
-constexpr char kIndex[] = ".index", kData[] = ".data-00000-of-00001";
+constexpr char kData[] = ".data-00000-of-00001";
 
 using FlagFiles = std::vector<std::pair<const char*, std::string>>;
 
@@ -91,7 +92,7 @@ FlagFiles InputFiles(const Options& options) {
   FlagFiles files = {{"--graph", in.graph},
                      {"--onnx", in.onnx},
                      {"--feeds", in.feeds},
-                     {"--saved_model", FileOf(in.saved_model, "/saved_model.pb")},
+                     {"--saved_model", in.saved_model.empty() ? "" : SavedModelFile(in.saved_model)},
                      {"--machine", options.engine.machine}};
   const auto add_parts = [&](const char* flag, const std::string& prefix) {
     if (prefix.empty()) return;
@@ -103,12 +104,12 @@ FlagFiles InputFiles(const Options& options) {
   if (in.plan_in != options.plan_out) files.emplace_back("--plan_in", in.plan_in);
   if (options.engine.profile_in != options.output.profile_out) files.emplace_back("--profile_in", options.engine.profile_in);
   if (in.checkpoint_in != options.output.checkpoint_out) {
-    files.emplace_back("--checkpoint_in", FileOf(in.checkpoint_in, kIndex));
+    files.emplace_back("--checkpoint_in", FileOf(in.checkpoint_in, kCheckpointIndex));
     files.emplace_back("--checkpoint_in", FileOf(in.checkpoint_in, kData));
     add_parts("--checkpoint_in", FileOf(in.checkpoint_in, ".data-"));
   }
   const std::string variables = FileOf(in.saved_model, "/variables/variables");
-  if (variables.empty() || Place(FileOf(variables, kIndex)) != Place(FileOf(options.output.checkpoint_out, kIndex))) {
+  if (variables.empty() || Place(FileOf(variables, kCheckpointIndex)) != Place(FileOf(options.output.checkpoint_out, kCheckpointIndex))) {
     add_parts("--saved_model", FileOf(variables, "."));
   }
   return files;
@@ -144,7 +145,7 @@ absl::StatusOr<std::unique_ptr<AtomicFile>> AwaitReader(const std::string& path)
   return AtomicFile::Create(path, Interrupted);
 }
 
-absl::Status CheckOutputNames(const Options& options) {
+absl::Status CheckOutputNames(const Options& options, const std::vector<std::string>& more) {
   const OutputOptions& out = options.output;
   if (absl::EndsWith(out.checkpoint_out, "/") || out.checkpoint_out == "-") {
     return UsageError(absl::StrCat("--checkpoint_out=", out.checkpoint_out, ": expected a prefix of file names"));
@@ -159,10 +160,11 @@ absl::Status CheckOutputNames(const Options& options) {
                              {"--csv_out", options.sweep.csv_out},
                              {"--plan_out", options.plan_out},
                              {"--out", options.out},
-                             {"--checkpoint_out", FileOf(out.checkpoint_out, kIndex)},
+                             {"--checkpoint_out", FileOf(out.checkpoint_out, kCheckpointIndex)},
                              {"--checkpoint_out", FileOf(out.checkpoint_out, kData)}};
   TakenFiles taken;
   for (const auto& [flag, path] : InputFiles(options)) taken.Take(flag, path).IgnoreError();
+  for (const std::string& path : more) taken.Take("--onnx", path).IgnoreError();
   for (const auto& [flag, path] : outputs) MR_RETURN_IF_ERROR(taken.Take(flag, path));
   return absl::OkStatus();
 }
@@ -175,9 +177,11 @@ absl::Status CheckGraphOutput(const std::string& path) {
   return UsageError(absl::StrCat("--out=", path, ": expected a name that ends in .pb, .pbtxt or .dot"));
 }
 
+bool IsPlanFile(const std::string& path) { return absl::EndsWith(path, ".pb") || absl::EndsWith(path, ".pbtxt"); }
+
 absl::Status WritePlan(const ExecutionPlan& plan, const std::string& path, const Environment& environment) {
   if (path.empty()) return absl::OkStatus();
-  if (absl::EndsWith(path, ".pb") || absl::EndsWith(path, ".pbtxt")) {
+  if (IsPlanFile(path)) {
     MR_ASSIGN_OR_RETURN(const auto reader, AwaitReader(path));
     return environment.save_plan(plan, path);
   }
@@ -211,13 +215,14 @@ absl::StatusOr<Outputs> Outputs::Open(const OutputOptions& options) {
 absl::Status Outputs::WriteReport(const Report& report, const RunReport* unswapped) {
   absl::Status written;  // all errors; what can be written is
   if (report_.wanted()) AddError(report_.Write(ReportToJson(report)), written);
-  if (trace_.wanted()) AddError(trace_.Write(ChromeTrace(report)), written);
   bool drawable = false, planned = false;
   for (const RunReport& run : report.runs) {
     planned = planned || run.plan != nullptr;
     drawable = drawable || (run.plan != nullptr && !(run.trace.empty() && run.simulated_trace.empty()));
   }
   if (planned && !drawable && (plot_.wanted() || html_.wanted())) LOG(WARNING) << "no picture: the step runs no kernel and copies nothing";
+  // Where nothing was planned former files stay.
+  if (trace_.wanted() && planned) AddError(trace_.Write(ChromeTrace(report)), written);
   if (plot_.wanted() && drawable) {
     AddError(WritePlot(MemoryPlot(report, unswapped)), written);
   }
@@ -236,7 +241,7 @@ absl::Status Outputs::WritePlot(const absl::StatusOr<std::string>& svg) {
 
 absl::Status Outputs::WriteResults(const TrainResult& result, const Workload& workload, const Environment& environment) {
   absl::Status written;  // all errors; what can be written is
-  const bool has_fetches = result.run.status.ok() || !result.fetched.empty();  // else no step ran
+  const bool has_fetches = result.run.status.ok() || !result.run.step_seconds.empty();  // else no step ran
   if (!fetches_path_.empty() && has_fetches) {
     AddError(WriteArrays(NamedFetches(result.fetched, workload.fetch_names), fetches_path_, environment), written);
   }

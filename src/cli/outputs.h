@@ -30,8 +30,8 @@ class OutputFile {
 };
 
 // Refuses outputs that would overwrite one another or an input, files of SavedModels among them. Profiles, plans and
-// checkpoints, a SavedModel's too, may replace the ones that were read.
-absl::Status CheckOutputNames(const Options& options);
+// checkpoints, a SavedModel's too, may replace the ones that were read. `more`: what an --onnx model is found to consist of, too.
+absl::Status CheckOutputNames(const Options& options, const std::vector<std::string>& more = {});
 
 // Whether a file can be written there, found out before the work; nothing is left behind. OK for an empty path. A pipe is not
 // opened: its reader would find the end of it.
@@ -44,7 +44,10 @@ absl::StatusOr<std::unique_ptr<AtomicFile>> AwaitReader(const std::string& path)
 // The same for a graph file, whose name must end in .pb, .pbtxt or .dot.
 absl::Status CheckGraphOutput(const std::string& path);
 
-// Nothing for an empty path; .pb and .pbtxt are read back by --plan_in, anything else is for people.
+// Whether --plan_in reads a plan of this name back; others are for people.
+bool IsPlanFile(const std::string& path);
+
+// Nothing for an empty path.
 absl::Status WritePlan(const ExecutionPlan& plan, const std::string& path, const Environment& environment);
 
 // What became of the run, then of its files: that these could not be written must not hide that it did not fit.

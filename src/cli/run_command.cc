@@ -1,4 +1,7 @@
 // millrace run: one strategy, all steps.
+#include <string>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "cli/commands.h"
 #include "cli/exit_status.h"
@@ -25,6 +28,21 @@ absl::Status CheckProfileSteps(const Options& options, const SessionOptions& ses
                                  ", it takes --steps=", least, " or more, not ", options.input.steps));
 }
 
+// What an interrupt came too early for.
+absl::Status LeftOut(const Options& options, const TrainResult& result) {
+  absl::Status left_out;
+  const auto add = [&](const std::vector<std::string>& paths, const char* why) {
+    for (const std::string& path : paths) {
+      if (!path.empty()) AddError(absl::CancelledError(absl::StrCat(path, " is not written: ", why)), left_out);
+    }
+  };
+  const OutputOptions& out = options.output;
+  if (!result.has_variables) add({out.variables_out, out.checkpoint_out}, "no step could begin yet");
+  if (result.run.step_seconds.empty()) add({out.fetches_out}, "no step has ended");
+  if (result.run.plan == nullptr) add({out.trace_out, out.plot_out, out.html_out, options.plan_out}, "nothing was planned");
+  return left_out;
+}
+
 }  // namespace
 
 absl::Status RunCommand(const Options& options, const Environment& environment) {
@@ -38,6 +56,7 @@ absl::Status RunCommand(const Options& options, const Environment& environment) 
   environment.catch_interrupts();
   MR_ASSIGN_OR_RETURN(const DeviceBudgets budgets, ResolveBudget(budget, workload, session, environment));
   budgets.Apply(session.planning);
+  WarnOfPlanByValue(options.plan_out, workload, session, environment);
 
   VariableFiles variables(options.output, workload, environment);
   TrainResult result = Train(workload, session, environment,
@@ -48,6 +67,7 @@ absl::Status RunCommand(const Options& options, const Environment& environment) 
   if (result.run.status.ok() || absl::IsCancelled(result.run.status)) {
     if (result.has_variables) written = variables.Finish(result.node_states);
     AddError(outputs.WriteResults(result, workload, environment), written);
+    if (!result.run.status.ok()) AddError(LeftOut(options, result), written);
   }
   if (ExitStatus(result.run.status) == kExitDoesNotFit && result.device_has_budget) {
     result.run.advice = Advise(workload, session, result.run.status, environment);

@@ -20,7 +20,7 @@
 #include "millrace/status.h"
 #include "passes/strategy.h"
 #include "passes/swaps/swap_tflms.h"
-#include "plan/machine_limits.h"
+#include "plan/resolve_options.h"
 
 namespace millrace::cli {
 namespace {
@@ -127,7 +127,7 @@ PlanningOptions BaselineOf(const PlanningOptions& planning) {
   PlanningOptions baseline = planning;
   baseline.strategy = "baseline";
   baseline.partition_size = 0;
-  baseline.device_memory_bytes = baseline.host_memory_bytes = 0;
+  baseline.device_memory_bytes = baseline.host_memory_bytes = PlanningOptions::kNoLimit;
   baseline.device_memory_bytes_of.clear();
   return baseline;
 }
@@ -216,36 +216,26 @@ absl::Status SetStrategy(const StrategyOptions& options, const std::string& devi
   return SetParts(options, planning);
 }
 
-// Of copies that a flag slows.
-absl::Status CheckPace(const char* flag, double gbps) {
-  constexpr double kSlowest = kLeastRate / 1e9, kFastest = kMostRate / 1e9;
-  if (gbps == 0 || (gbps >= kSlowest && gbps <= kFastest)) return absl::OkStatus();
-  return UsageError(absl::StrCat("--", flag, "=", gbps, ": expected 0 (not slowed) or GB/s, ", kSlowest, " to ", kFastest));
-}
-
 // Host memory, disk and links, which may be slowed.
 absl::Status SetMemory(const EngineOptions& engine, SessionOptions& session) {
+  int64_t host_bytes = PlanningOptions::kNoLimit;
   if (engine.host_memory != kNone) {
-    MR_ASSIGN_OR_RETURN(session.planning.host_memory_bytes, SizeFlag("host_memory", engine.host_memory));
-    if (!engine.host_memory.empty() && session.planning.host_memory_bytes == 0) {
+    MR_ASSIGN_OR_RETURN(host_bytes, SizeFlag("host_memory", engine.host_memory));
+    if (!engine.host_memory.empty() && host_bytes == 0) {
       return UsageError("--host_memory: 0 bytes hold nothing; leave the flag out, or give none for no limit");
     }
-    if (session.planning.host_memory_bytes == 0) session.planning.host_memory_bytes = session.machine.host_memory_bytes;
   }
-  MR_RETURN_IF_ERROR(CheckPace("link_gbps", engine.link_gbps));
-  if (engine.link_gbps > 0) {
-    session.link_gbps = engine.link_gbps;
-    session.machine.to_host_bytes_per_second = engine.link_gbps * 1e9;
-    session.machine.to_device_bytes_per_second = engine.link_gbps * 1e9;
-  }
-  MR_RETURN_IF_ERROR(CheckPace("disk_gbps", engine.disk_gbps));
+  session.planning.host_memory_bytes = LimitOf(host_bytes, session.machine.host_memory_bytes);
+  MR_RETURN_IF_ERROR(AsUsageError(CheckPace("--link_gbps", engine.link_gbps)));
+  MR_RETURN_IF_ERROR(AsUsageError(CheckPace("--disk_gbps", engine.disk_gbps)));
   if (engine.disk_gbps > 0 && engine.disk.empty()) return UsageError("--disk_gbps slows a --disk, which is not given");
-  if (!engine.disk.empty() && session.planning.host_memory_bytes == 0) {
+  if (!engine.disk.empty() && session.planning.host_memory_bytes == PlanningOptions::kNoLimit) {
     return UsageError("--disk holds what --host_memory has no room for, and no limit is given");
   }
+  session.link_gbps = engine.link_gbps;
   session.disk = engine.disk;
   session.disk_gbps = engine.disk_gbps;
-  if (engine.disk_gbps > 0) session.machine.disk_bytes_per_second = engine.disk_gbps * 1e9;
+  session.machine = PacedMachine(session);  // as reports tell it
   return absl::OkStatus();
 }
 

@@ -25,7 +25,7 @@ struct DeviceBudgets {
   int64_t bytes = 0;            // of each device
   std::vector<int64_t> of;      // or one by one
   void Apply(PlanningOptions& planning) const {
-    planning.device_memory_bytes = bytes;
+    planning.device_memory_bytes = bytes == 0 ? PlanningOptions::kNoLimit : bytes;
     planning.device_memory_bytes_of = of;
   }
   int64_t total(int32_t devices) const;
@@ -56,7 +56,7 @@ absl::StatusOr<Budget> ParseBudget(const char* flag, const std::string& text);
 // Wrong usage where sizes of --device_memory are given one by one and are more or fewer than the devices.
 absl::Status CheckSizePerDevice(const Budget& budget, int32_t devices);
 
-// Everything but the device memory budget, which stays 0: no limit. Errors are wrong usage.
+// Everything but the device memory budget, which stays the machine's. Errors are wrong usage.
 absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const std::string& strategy);
 
 // Wrong usage where steps are to run and the device only plans, or the folder of --disk is none.

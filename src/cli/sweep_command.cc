@@ -1,4 +1,5 @@
 // millrace sweep: partition sizes x budgets x strategies.
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -93,6 +94,9 @@ class Sweep {
   }
 
   const std::vector<SweepPoint>& points() const { return points_; }
+  bool has_figures() const {
+    return std::any_of(points_.begin(), points_.end(), [](const SweepPoint& point) { return point.run.status.ok(); });
+  }
 
  private:
   absl::Status RunPoint(const std::string& strategy, const SweepBudget& budget, int64_t size) {
@@ -152,7 +156,8 @@ absl::Status SweepCommand(const Options& options, const Environment& environment
   if (outputs.wants_report()) report.graph = FactsOf({}, workload, session, environment);
   for (const SweepPoint& point : sweep.points()) report.runs.push_back(point.run);
   AddError(outputs.WriteReport(report, nullptr), written);
-  if (outputs.wants_plot() && run.ok()) AddError(outputs.WritePlot(SweepPlot(sweep.points())), written);
+  const bool ended = run.ok() || (absl::IsCancelled(run) && sweep.has_figures());
+  if (outputs.wants_plot() && ended) AddError(outputs.WritePlot(SweepPlot(sweep.points())), written);
   return RunThenWritten(run, written);
 }
 

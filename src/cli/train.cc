@@ -6,11 +6,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cli/exit_status.h"
+#include "cli/outputs.h"
 #include "cli/progress.h"
 #include "glog/logging.h"
 #include "graph/digest.h"
 #include "graph/graph_summary.h"
 #include "millrace/status.h"
+#include "passes/shapes/needed_feeds.h"
 #include "passes/unroll/questions.h"
 #include "report/text_table.h"
 
@@ -202,6 +204,24 @@ GraphSummary FactsOf(const TrainResult& result, const Workload& workload, Sessio
   session.measure_convolutions = false;
   const TrainResult baseline = PlanOnly(workload, session, environment);
   return baseline.graph.nodes > 0 ? baseline.graph : SummaryOf(*workload.graph);
+}
+
+void WarnOfPlanByValue(const std::string& plan_out, const Workload& workload, SessionOptions session, const Environment& environment) {
+  if (!IsPlanFile(plan_out) || workload.plan != nullptr) return;
+  session.device = "null";
+  session.planning = BaselineOf(session.planning);
+  session.disk.clear();
+  session.profile = nullptr;
+  session.measure_convolutions = false;
+  session.cancelled = environment.interrupted;
+  const auto planner = environment.create_session(workload.graph, std::move(session));
+  if (!planner.ok()) return;
+  const absl::Status planned = (*planner)->Plan(workload.feed_types, workload.fetches, workload.targets).status();
+  const std::vector<std::string> feeds = NeededFeeds(planned);
+  if (feeds.empty() && !NeedsAnswer(planned)) return;
+  LOG(WARNING) << "--plan_out=" << plan_out << ": --plan_in will not take this plan, which is for "
+               << (feeds.empty() ? "what this step computes" : absl::StrCat("these values of the feeds ", absl::StrJoin(feeds, ", "))) << " ("
+               << planned.message() << ")";
 }
 
 TrainResult PlanOnly(const Workload& workload, const SessionOptions& options, const Environment& environment) {

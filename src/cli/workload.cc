@@ -18,6 +18,7 @@
 #include "cli/restored_tensors.h"
 #include "cli/reuse_memory.h"
 #include "cli/vocabularies.h"
+#include "files/model_files.h"
 #include "glog/logging.h"
 #include "graph/parameters.h"
 #include "graph/variable_name.h"
@@ -91,8 +92,7 @@ absl::StatusOr<const SavedSignature*> FindSignature(const SavedModel& model, con
   }
   std::map<std::string, const SavedSignature*> given;
   for (const auto& [key, signature] : model.signatures) {
-    const bool own = key == "__saved_model_init_op" || key == "__saved_model_train_op";  // TensorFlow's, of no use alone
-    if (!own) given[key] = &signature;
+    if (!IsLoadersOwn(key)) given[key] = &signature;
   }
   if (name.empty() && given.size() == 1) return given.begin()->second;
   if (name.empty() && given.empty() && !model.unread_signatures.empty()) {
@@ -115,13 +115,14 @@ absl::Status UseSignature(const SavedSignature& signature, const InputOptions& o
   std::vector<std::string> keys = options.fetches;
   if (keys.empty()) {
     for (const auto& [key, info] : signature.outputs) keys.push_back(key);
-    for (const auto& [key, why] : signature.unread) LOG(WARNING) << "of the signature " << why.message() << ", and is left out";
+    for (const auto& [key, why] : signature.unread_outputs) LOG(WARNING) << "output " << why.message() << ", and is left out";
   }
   workload.fetches.clear();
   for (const std::string& key : keys) {
     const auto output = signature.outputs.find(key);
     if (output == signature.outputs.end()) {
-      if (const auto unread = signature.unread.find(key); unread != signature.unread.end()) return WithPrefix(unread->second, "fetch");
+      const auto unread = signature.unread_outputs.find(key);
+      if (unread != signature.unread_outputs.end()) return WithPrefix(unread->second, "fetch");
       return absl::NotFoundError(
           absl::StrCat("fetch ", key, ": the signature has no such output, expected ", Keys(signature.outputs)));
     }
@@ -137,7 +138,8 @@ absl::StatusOr<Session::Feeds> FeedsByTensor(const SavedSignature& signature, co
   for (const auto& [key, tensor] : by_key) {
     const auto input = signature.inputs.find(key);
     if (input == signature.inputs.end()) {
-      if (const auto unread = signature.unread.find(key); unread != signature.unread.end()) return WithPrefix(unread->second, "feed");
+      const auto unread = signature.unread_inputs.find(key);
+      if (unread != signature.unread_inputs.end()) return WithPrefix(unread->second, "feed");
       return absl::NotFoundError(
           absl::StrCat("feed ", key, ": the signature has no such input, expected ", Keys(signature.inputs)));
     }
@@ -198,7 +200,7 @@ OnnxOptions MakeOnnxOptions(const InputOptions& options, const std::map<std::str
 absl::Status LoadOnnxModel(const InputOptions& options, const std::map<std::string, Shape>& shapes,
                            const Environment& environment, Workload& workload) {
   MR_ASSIGN_OR_RETURN(OnnxModel model,
-                      environment.load_onnx(options.onnx, MakeOnnxOptions(options, shapes, workload.feeds)));
+                      ReadFrom(options.onnx, environment.load_onnx(options.onnx, MakeOnnxOptions(options, shapes, workload.feeds))));
   std::vector<std::string> fetches = options.fetches;
   if (fetches.empty() && options.train) {  // what is minimised, though the model may have a tensor of that name
     workload.fetches = workload.fetch_names = {"loss:0"};
@@ -237,7 +239,7 @@ absl::Status LoadOnnxModel(const InputOptions& options, const std::map<std::stri
 // 0: no such file, which its reader reports.
 int64_t GraphFileBytes(const InputOptions& options) {
   const std::string path = !options.graph.empty()         ? options.graph
-                           : !options.saved_model.empty() ? options.saved_model + "/saved_model.pb"
+                           : !options.saved_model.empty() ? SavedModelFile(options.saved_model)
                                                           : options.onnx;
   std::error_code error;
   const auto bytes = std::filesystem::file_size(path, error);
@@ -252,9 +254,15 @@ constexpr int64_t kBytesPerByteOfGraph = 40;
 
 // The signature's step of a SavedModel, with the model's values.
 absl::Status LoadModel(const InputOptions& options, std::map<std::string, Shape>& shapes, const Environment& environment, Workload& workload) {
-  MR_ASSIGN_OR_RETURN(SavedModel model, environment.load_saved_model(options.saved_model));
+  MR_ASSIGN_OR_RETURN(SavedModel model, ReadFrom(SavedModelFile(options.saved_model), environment.load_saved_model(options.saved_model)));
   MR_ASSIGN_OR_RETURN(const SavedSignature* signature, FindSignature(model, options.signature));
   MR_RETURN_IF_ERROR(UseSignature(*signature, options, workload));
+  const auto type_of_key = [&](const std::string& key) {
+    const auto input = signature->inputs.find(key);
+    const absl::StatusOr<OutputRef> ref = model.graph.FindTensor(input == signature->inputs.end() ? "" : input->second.tensor);
+    return ref.ok() ? DeclaredFeedType(model.graph, *ref) : TensorType();
+  };
+  MR_RETURN_IF_ERROR(JoinByteStrings(type_of_key, workload.feeds));
   MR_ASSIGN_OR_RETURN(workload.feeds, FeedsByTensor(*signature, model.graph, workload.feeds));
   for (const auto& [key, info] : signature->inputs) {
     workload.input_keys[WithoutIndex(info.tensor)] = key;
@@ -280,12 +288,12 @@ absl::Status LoadModel(const InputOptions& options, std::map<std::string, Shape>
 absl::Status LoadGraphAndFeeds(const InputOptions& options, std::map<std::string, Shape>& shapes,
                                const Environment& environment, Workload& workload) {
   if (!options.feeds.empty()) {
-    MR_ASSIGN_OR_RETURN(workload.feeds, environment.load_arrays(options.feeds));
+    MR_ASSIGN_OR_RETURN(workload.feeds, ReadFrom(options.feeds, environment.load_arrays(options.feeds)));
   }
   workload.targets = options.targets;
   if (!options.onnx.empty()) return LoadOnnxModel(options, shapes, environment, workload);
   if (options.saved_model.empty()) {
-    MR_ASSIGN_OR_RETURN(MetaGraph loaded, environment.load_graph(options.graph));
+    MR_ASSIGN_OR_RETURN(MetaGraph loaded, ReadFrom(options.graph, environment.load_graph(options.graph)));
     MR_RETURN_IF_ERROR(ReadVocabularies(loaded.graph));
     NameForCheckpoints(loaded.graph, loaded.names, workload);
     workload.graph = std::make_shared<const Graph>(std::move(loaded.graph));
@@ -310,10 +318,12 @@ std::map<std::string, TensorType> DeclaredTypes(const Graph& graph) {
   return types;
 }
 
+absl::Status InterruptedBeforeSteps() { return absl::CancelledError("interrupted before the first step"); }
+
 absl::Status SetInitialValues(const Workload& workload, Session& session, const std::function<bool()>& interrupted, bool again) {
   const std::map<std::string, TensorType> declared = DeclaredTypes(*workload.graph);
   for (const auto& [name, read] : workload.initial_values) {
-    if (interrupted()) return absl::CancelledError("interrupted before the first step");
+    if (interrupted()) return InterruptedBeforeSteps();
     MR_ASSIGN_OR_RETURN(const Tensor value, read());
     const auto type = declared.find(name);
     if (type != declared.end() && value.type() != type->second) {
@@ -345,6 +355,8 @@ absl::Status RunInitialiser(const Initialiser& init, Session& session) {
 
 }  // namespace
 
+bool IsLoadersOwn(std::string_view signature) { return signature == "__saved_model_init_op" || signature == "__saved_model_train_op"; }
+
 absl::StatusOr<Workload> LoadWorkload(const InputOptions& options, FeedValues values, const Environment& environment) {
   MR_RETURN_IF_ERROR(CheckInput(options));
   MR_ASSIGN_OR_RETURN(auto shapes, ParseFeedShapes(options.feed_shapes));
@@ -357,6 +369,7 @@ absl::StatusOr<Workload> LoadWorkload(const InputOptions& options, FeedValues va
   Workload workload;
   workload.init.targets = options.init_targets;
   MR_RETURN_IF_ERROR(LoadGraphAndFeeds(options, shapes, environment, workload));
+  MR_RETURN_IF_ERROR(JoinByteStrings(*workload.graph, workload.feeds));
   MR_RETURN_IF_ERROR(ConvertFeeds(*workload.graph, workload.feeds));
   if (only_planned) ExpectToAllocate(kBytesPerNode * workload.graph->num_nodes());
   if (!options.onnx.empty()) shapes.clear();  // the import has used them
@@ -370,7 +383,7 @@ absl::StatusOr<Workload> LoadWorkload(const InputOptions& options, FeedValues va
     MR_RETURN_IF_ERROR(ReadCheckpoint(options.checkpoint_in, !options.saved_model.empty(), environment, workload));
   }
   if (!options.plan_in.empty()) {
-    MR_ASSIGN_OR_RETURN(ExecutionPlan plan, environment.load_plan(options.plan_in));
+    MR_ASSIGN_OR_RETURN(ExecutionPlan plan, ReadFrom(options.plan_in, environment.load_plan(options.plan_in)));
     workload.plan = std::make_shared<const ExecutionPlan>(std::move(plan));
   }
   workload.feed_types = TypesOf(workload.feeds);
@@ -392,6 +405,7 @@ absl::Status Initialise(const Workload& workload, Session& session, const std::f
   MR_RETURN_IF_ERROR(RunInitialiser(workload.init, session));
   MR_RETURN_IF_ERROR(SetInitialValues(workload, session, interrupted, /*again=*/false));
   if (!workload.model_init.targets.empty()) {
+    if (interrupted()) return InterruptedBeforeSteps();
     MR_RETURN_IF_ERROR(RunInitialiser(workload.model_init, session));
     if (workload.values_after_model_init) MR_RETURN_IF_ERROR(SetInitialValues(workload, session, interrupted, /*again=*/true));
   }

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -54,6 +55,9 @@ inline constexpr char kNodeStatePrefix[] = "_millrace_state/";
 // The same of the value of variable N where the saver has another one's under that name.
 inline constexpr char kOwnNamePrefix[] = "_millrace_own_name/";
 
+// Whether a SavedModel's signature of this name is for those who load it, of no use alone.
+bool IsLoadersOwn(std::string_view signature);
+
 enum class FeedValues { kMade, kTypesOnly };
 
 // Loads the graph, feeds and initial values. Requires --graph and --fetches or --targets, --saved_model, or --onnx; their absence
@@ -61,7 +65,7 @@ enum class FeedValues { kMade, kTypesOnly };
 absl::StatusOr<Workload> LoadWorkload(const InputOptions& options, FeedValues values, const Environment& environment);
 
 // What comes before the first step: the init targets, then the values of the model or checkpoint, then a SavedModel's own initialisation,
-// which those of --checkpoint_in come after once more, and states of nodes last. Cancelled when it is interrupted between two values.
+// which those of --checkpoint_in come after once more, and states of nodes last. Cancelled when it is interrupted between two of these, or two values.
 absl::Status Initialise(const Workload& workload, Session& session, const std::function<bool()>& interrupted);
 
 // The budget in bytes (0: none): as given, or of the machine when none was given. A percentage is of the predicted

@@ -20,6 +20,7 @@
 #include "files/atomic_file.h"
 #include "files/crc32c.h"
 #include "files/mapped_file.h"
+#include "files/model_files.h"
 #include "graph/with_message.h"
 #include "import/first_error_writer.h"
 #include "import/tensor_proto.h"
@@ -32,7 +33,7 @@ namespace {
 
 using Tensors = std::map<std::string, Tensor>;
 
-std::string IndexPath(const std::string& prefix) { return absl::StrCat(prefix, ".index"); }
+std::string IndexPath(const std::string& prefix) { return absl::StrCat(prefix, kCheckpointIndex); }
 
 std::string DataPath(const std::string& prefix, int32_t shard, int32_t shards) {
   return absl::StrFormat("%s.data-%05d-of-%05d", prefix, shard, shards);

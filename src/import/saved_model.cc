@@ -11,7 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "files/mapped_file.h"
+#include "files/model_files.h"
 #include "glog/logging.h"
+#include "graph/asset_file.h"
 #include "graph/one_line.h"
 #include "graph/parameters.h"
 #include "graph/variable_name.h"
@@ -19,10 +21,8 @@
 #include "import/graph_import.h"
 #include "import/tensor_proto.h"
 #include "millrace/op.h"
-#include "millrace/options.h"
 #include "millrace/status.h"
 #include "passes/control_flow/control_flow_ops.h"
-#include "passes/control_flow/inline_functions.h"
 #include "passes/control_flow/kept_state.h"
 #include "passes/prepare.h"
 #include "passes/rewrite/keep_tables.h"
@@ -75,13 +75,14 @@ absl::Status AddSparseInfos(const std::string& key, const proto::TensorInfo& inf
 absl::Status ReadInfos(const RepeatedPtrField<proto::SignatureDef::InfoEntry>& entries, const Graph& graph, bool are_outputs,
                        SavedSignature& signature) {
   Infos& infos = are_outputs ? signature.outputs : signature.inputs;
+  auto& unread = are_outputs ? signature.unread_outputs : signature.unread_inputs;
   for (const proto::SignatureDef::InfoEntry& entry : entries) {
     const proto::TensorInfo& info = entry.value();
     MR_ASSIGN_OR_RETURN(Shape shape, ShapeFromProto(info.tensor_shape()));
     if (info.encoding_case() == proto::TensorInfo::kCooSparse) {
       MR_RETURN_IF_ERROR(AddSparseInfos(entry.key(), info, shape, graph, infos));
     } else if (info.encoding_case() != proto::TensorInfo::kName) {
-      signature.unread[entry.key()] = absl::UnimplementedError(absl::StrCat("'", entry.key(), "' is neither a dense nor a sparse tensor"));
+      unread[entry.key()] = absl::UnimplementedError(absl::StrCat("'", entry.key(), "' is neither a dense nor a sparse tensor"));
     } else if (are_outputs && info.dtype() == proto::DT_INVALID) {
       MR_ASSIGN_OR_RETURN(const OutputRef ref, graph.FindTensor(info.name()));
       signature.targets.push_back(graph.node(ref.node).name);
@@ -150,13 +151,6 @@ std::string RestoredKey(const Graph& graph, OutputRef ref) {
   };
   const bool is_slice = !element(2).empty();
   return is_slice ? "" : element(1);
-}
-
-// What runs for the signature, without calls.
-absl::StatusOr<Graph> Flat(const Graph& graph, const Signature& signature) {
-  MR_ASSIGN_OR_RETURN(Graph flat, Prune(graph, signature));
-  MR_RETURN_IF_ERROR(InlineFunctions(flat, OpRegistry::Builtin(), MostInlinedNodes(flat, PlanningOptions().max_unrolled_nodes)).status());
-  return flat;
 }
 
 // What an operation and all that runs for it use.
@@ -251,15 +245,10 @@ std::vector<std::string> InitTargets(const Graph& graph, const std::string& main
   return targets;
 }
 
-// Of what cannot be looked at, opening it says why.
-bool IsThere(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::exists(path, error);
-}
-
 absl::Status OpenVariables(const std::string& dir, SavedModel* model) {
   const std::string prefix = absl::StrCat(dir, "/variables/variables");
-  if (!IsThere(absl::StrCat(prefix, ".index"))) return absl::OkStatus();
+  std::error_code error;
+  if (!std::filesystem::exists(absl::StrCat(prefix, kCheckpointIndex), error)) return absl::OkStatus();
   MR_ASSIGN_OR_RETURN(model->checkpoint, OpenCheckpointReader(prefix));
   const std::vector<std::string>& names = model->checkpoint->names();
   const auto holds = [&](const std::string& key) { return std::binary_search(names.begin(), names.end(), key); };
@@ -291,6 +280,7 @@ absl::Status SetAssetPaths(const std::vector<proto::AssetFileDef>& assets, const
     node.attrs = AttrMap();
     node.attrs.Set("dtype", DataType::kString);
     node.attrs.Set("value", std::move(path));
+    node.attrs.Set(kAssetFile, asset.filename());
   }
   return absl::OkStatus();
 }
@@ -350,7 +340,7 @@ absl::StatusOr<CheckpointNames> NamesOfSaver(const Graph& graph, const proto::Sa
   if (!saver.filename_tensor_name().empty()) {
     restore.feeds[saver.filename_tensor_name()] = {DataType::kString, Shape()};
   }
-  MR_ASSIGN_OR_RETURN(const Graph flat, Flat(graph, restore));
+  MR_ASSIGN_OR_RETURN(const Graph flat, PruneAndInline(graph, restore, OpRegistry::Builtin()));
   return RestoredIn(flat);
 }
 
@@ -361,8 +351,7 @@ absl::StatusOr<SavedModel> SavedModelFromBytes(std::string_view bytes, const std
 }
 
 absl::StatusOr<SavedModel> LoadSavedModel(const std::string& dir, const std::vector<std::string>& tags) {
-  std::string path = absl::StrCat(dir, "/saved_model.pb");
-  if (!IsThere(path) && IsThere(absl::StrCat(path, "txt"))) path += "txt";
+  const std::string path = SavedModelFile(dir);
   MR_ASSIGN_OR_RETURN(const std::shared_ptr<const MappedFile> file, MappedFile::Open(path));
   absl::StatusOr<SavedModel> model = SavedModelFromBytes(file->bytes(), tags, dir);
   if (!model.ok()) return WithPrefix(model.status(), path);

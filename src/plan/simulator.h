@@ -9,7 +9,6 @@
 #define MILLRACE_SRC_PLAN_SIMULATOR_H_
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -83,14 +82,6 @@ absl::Status FillPredictions(const Machine& machine, ExecutionPlan* plan, const 
 
 // The longest of: a device's compute, and its bytes over its link each way.
 double LowerBoundSeconds(double compute_seconds, int64_t bytes_to_host, int64_t bytes_to_device, const Machine& machine);
-
-// A picture of events in columns of `seconds_per_column`; times are rounded to whole columns. Unused lanes are left out.
-//
-//   time      0    1    2    3    4
-//   compute   | f1 | f2 |    |loss|
-//   to-host   |    | a  |    |    |
-std::string TimelineToText(const ExecutionPlan& plan, absl::Span<const TraceEvent> events,
-                           double seconds_per_column = 1);
 
 }  // namespace millrace
 

@@ -10,6 +10,7 @@
 #include "graph/one_line.h"
 #include "plan/plan_text.h"
 #include "plan/step_order.h"
+#include "report/decisions.h"
 #include "report/text_table.h"
 
 namespace millrace {
@@ -127,37 +128,11 @@ class Explainer {
 
   // Where its partition begins or ends, and why there.
   std::string CutWords(const Lane& lane, int64_t index) const {
-    const int32_t partition = lane.compute[index].partition;
-    const bool first = index == 0 || lane.compute[index - 1].partition != partition;
-    const bool last = index + 1 == lane.num_steps() || lane.compute[index + 1].partition != partition;
+    const bool first = BeginsPartition(lane, index);
+    const bool last = index + 1 == lane.num_steps() || BeginsPartition(lane, index + 1);
     if ((!first && !last) || plan_.devices[lane.device].num_partitions <= 1) return "";
-    const std::string why =
-        plan_.partition_size > 0 ? absl::StrCat("a partition ends when a device holds ", plan_.partition_size, " nodes of it")
-        : plan_.strategy == "tflms" ? "a level of the graph is a partition"
-        : first && index > 0        ? absl::StrCat(WeightWords(lane, index - 1), ", and what comes here would make it too heavy")
-                                    : WeightWords(lane, index);
     return absl::StrCat("  It is the ", first ? "first" : "", first && last ? " and " : "", last ? "last" : "",
-                        " of its partition: ", why, ".\n");
-  }
-
-  // What the partition of a step weighs: it is cut by operations, seconds and bytes made.
-  std::string WeightWords(const Lane& lane, int64_t index) const {
-    const int32_t partition = lane.compute[index].partition;
-    int64_t operations = 0, bytes = 0;
-    double seconds = 0;
-    std::vector<bool> of_partition(order_.size(), false);
-    for (const ComputeStep& step : lane.compute) {
-      if (step.partition != partition) continue;
-      ++operations;
-      seconds += step.predicted_seconds;
-      if (step.position >= 0 && step.position < static_cast<int64_t>(of_partition.size())) of_partition[step.position] = true;
-    }
-    for (const Residence& stay : plan_.residences) {
-      if (stay.device != lane.device || stay.first < 0 || stay.first >= static_cast<int64_t>(of_partition.size())) continue;
-      if (of_partition[stay.first]) bytes += stay.bytes;
-    }
-    return absl::StrCat("partition ", partition, " makes ", FormatBytes(bytes), " in ", operations, " operations of ",
-                        FormatSeconds(seconds));
+                        " of its partition: ", CutReasons(plan_).Why(lane, index), ".\n");
   }
 
   std::vector<Use> UsesOf(int32_t owner) const {

@@ -39,6 +39,16 @@ absl::Status SetSeconds(const char* field, bool given, double value, double& sec
   return absl::OkStatus();
 }
 
+absl::Status SetAlignment(bool given, int64_t value, int64_t& alignment) {
+  if (!given) return absl::OkStatus();
+  if (!IsAlignment(value)) {
+    return absl::InvalidArgumentError(absl::StrCat("tensor_alignment_bytes: ", value, ", expected a power of two from ", kTensorAlignment, " to ",
+                                                   kMostAlignment));
+  }
+  alignment = value;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Machine> ParseMachine(const std::string& text) {
@@ -64,6 +74,11 @@ absl::StatusOr<Machine> ParseMachine(const std::string& text) {
       SetSeconds("launch_seconds", in.has_launch_seconds(), in.launch_seconds(), machine.launch_seconds));
   MR_RETURN_IF_ERROR(SetSeconds("copy_launch_seconds", in.has_copy_launch_seconds(), in.copy_launch_seconds(),
                                 machine.copy_launch_seconds));
+  MR_RETURN_IF_ERROR(SetRate("disk_bytes_per_second", in.has_disk_bytes_per_second(), in.disk_bytes_per_second(),
+                             machine.disk_bytes_per_second));
+  MR_RETURN_IF_ERROR(SetSeconds("disk_latency_seconds", in.has_disk_latency_seconds(), in.disk_latency_seconds(),
+                                machine.disk_latency_seconds));
+  MR_RETURN_IF_ERROR(SetAlignment(in.has_tensor_alignment_bytes(), in.tensor_alignment_bytes(), machine.tensor_alignment_bytes));
   return machine;
 }
 
@@ -79,6 +94,12 @@ std::string MachineToText(const Machine& machine) {
   add("copy_latency_seconds", machine.copy_latency_seconds);
   add("launch_seconds", machine.launch_seconds);
   add("copy_launch_seconds", machine.copy_launch_seconds);
+  const Machine usual;
+  if (machine.disk_bytes_per_second != usual.disk_bytes_per_second) add("disk_bytes_per_second", machine.disk_bytes_per_second);
+  if (machine.disk_latency_seconds != usual.disk_latency_seconds) add("disk_latency_seconds", machine.disk_latency_seconds);
+  if (machine.tensor_alignment_bytes != usual.tensor_alignment_bytes) {
+    absl::StrAppend(&text, "tensor_alignment_bytes: ", machine.tensor_alignment_bytes, "\n");
+  }
   return text;
 }
 

@@ -13,7 +13,8 @@ namespace millrace {
 // and what was expected.
 absl::StatusOr<Machine> ParseMachine(const std::string& text);
 
-// Text that ParseMachine reads back; rates to four digits, memory in bytes where there is a limit.
+// Text that ParseMachine reads back; rates to four digits, memory in bytes where there is a limit; the disk's rates (which nothing
+// measures) and the alignment where they are not Machine's defaults.
 std::string MachineToText(const Machine& machine);
 
 }  // namespace millrace

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "millrace/proto/report.pb.h"
+#include "report/decisions.h"
 #include "report/json.h"
 
 namespace millrace {
@@ -79,6 +80,18 @@ proto::ReportMachine MachineToProto(const Machine& machine) {
   return out;
 }
 
+void AddDecisions(const ExecutionPlan& plan, proto::ReportRun& out) {
+  for (const Decision& decision : DecisionsOf(plan)) {
+    proto::ReportDecision& made = *out.add_decisions();
+    made.set_kind(decision.kind);
+    made.set_node(decision.node);
+    made.set_tensor(decision.tensor);
+    made.set_device(decision.device);
+    made.set_partition(decision.partition);
+    made.set_reason(decision.reason);
+  }
+}
+
 void RunToProto(const RunReport& run, proto::ReportRun& out) {
   out.set_strategy(run.strategy);
   out.set_status(absl::StatusCodeToString(run.status.code()));
@@ -133,6 +146,7 @@ void RunToProto(const RunReport& run, proto::ReportRun& out) {
   out.set_device_context_bytes(run.device_context_bytes);
   for (const std::string& name : run.changed_variables) out.add_changed_variables(name);
   out.set_measured_times(run.measured_times ? 1 : 0);
+  if (run.plan != nullptr) AddDecisions(*run.plan, out);
 }
 
 }  // namespace

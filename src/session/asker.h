@@ -1,9 +1,13 @@
 // Finds the answers to what planning must know of the step's own results (passes/unroll/questions.h), by running what
 // answers. Answers of the step before are guesses for the next one: where they hold, one run tells so.
+//
+//   17 turns in every step    told the 17, a graph of their own      one run
+//   17, then 12, 23, ...      told nothing, graphs of 16, 32, ...    one run, or another one of more turns; few graphs for all steps
 #ifndef MILLRACE_SESSION_ASKER_H_
 #define MILLRACE_SESSION_ASKER_H_
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -31,10 +35,30 @@ struct Asked {
 // Runs a graph made for these answers, with so many questions beyond them guessed: turns of loops, sizes.
 using AskFunction = absl::FunctionRef<absl::StatusOr<Asked>(const Answers& answers, int64_t guesses)>;
 
+// Whether these, which are right, are all that a plan needs: nothing has to be run to find that there is no more to ask. `ended`: they
+// are turns of a loop, and the last one did not come.
+using EnoughFunction = absl::FunctionRef<bool(const Answers& certain, bool ended)>;
+
 // Turns `answers`, which may be those of another step or none, into those of this one. A run answers all that it is asked; what
 // follows from a wrong guess is asked again, and the answer to what does not stays. The error is that of a run in which nothing was
-// guessed.
-absl::Status FindAnswers(AskFunction ask, Answers& answers);
+// guessed. `likely`: they are those of several steps. `too_many`: so many turns, told nothing, are known to fail.
+absl::Status FindAnswers(AskFunction ask, EnoughFunction enough, bool likely, int64_t too_many, Answers& answers);
+
+// What is known of a signature's questions from the steps before.
+struct LastAnswers {
+  bool found = false;         // in the last step
+  Answers answers;            // of the last step
+  int64_t steps_alike = 0;    // that had them after another one
+  bool more_follows = false;  // that a loop has ended was not all there was to ask
+  int64_t too_many = std::numeric_limits<int64_t>::max();  // turns for which, told nothing, no graph could be made
+
+  // What a step found.
+  void Update(const absl::Status& status, const Answers& of_step);
+};
+
+// What to say of a step that has no plan, since it lacks an answer and that was not found. Before variables have values none is, and
+// what planning lacks says more than that.
+absl::Status NotAnswered(const absl::Status& planned, const absl::Status& answered);
 
 // What answers: a plan whose fetches are called as the questions are.
 struct AskingProgram {
@@ -42,6 +66,7 @@ struct AskingProgram {
   std::unique_ptr<Executor> executor;  // of steps that are undone
   bool stopped = false;
   std::shared_ptr<const HiddenStateUses> hidden = {};  // the plan's
+  int64_t last_use = 0;
 };
 
 // Runs it; `feeds` by tensor name. Variables and random numbers are afterwards as they were. FailedPrecondition where a feed

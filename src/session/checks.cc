@@ -1,7 +1,6 @@
 #include "session/checks.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <iterator>
 #include <limits>
@@ -20,6 +19,7 @@
 #include "passes/swaps/swap_tflms.h"
 #include "passes/unroll/questions.h"
 #include "plan/machine_limits.h"
+#include "plan/resolve_options.h"
 #include "session/signature_key.h"
 
 namespace millrace {
@@ -87,10 +87,8 @@ absl::Status CheckPlanning(const PlanningOptions& planning) {
 }
 
 absl::Status CheckMachine(const Machine& machine) {
-  constexpr int64_t kMostAlignment = int64_t{1} << 40;  // sums of aligned sizes stay numbers
-  const int64_t alignment = machine.tensor_alignment_bytes;
-  if (alignment < kTensorAlignment || alignment > kMostAlignment || !std::has_single_bit(static_cast<uint64_t>(alignment))) {
-    return absl::InvalidArgumentError(absl::StrCat("machine.tensor_alignment_bytes is ", alignment, ", expected a power of two from ",
+  if (!IsAlignment(machine.tensor_alignment_bytes)) {
+    return absl::InvalidArgumentError(absl::StrCat("machine.tensor_alignment_bytes is ", machine.tensor_alignment_bytes, ", expected a power of two from ",
                                                    kTensorAlignment, " to ", kMostAlignment));
   }
   return CheckRanges({
@@ -114,10 +112,10 @@ absl::Status CheckOptions(const SessionOptions& options) {
   constexpr double kMostThreads = 4096;
   MR_RETURN_IF_ERROR(CheckPlanning(options.planning));
   MR_RETURN_IF_ERROR(CheckMachine(options.machine));
+  MR_RETURN_IF_ERROR(CheckPace("link_gbps", options.link_gbps));
+  MR_RETURN_IF_ERROR(CheckPace("disk_gbps", options.disk_gbps));
   MR_RETURN_IF_ERROR(CheckRanges({
       {"threads", static_cast<double>(options.threads), 0, kMostThreads},
-      {"link_gbps", options.link_gbps, 0, kMostGbps},
-      {"disk_gbps", options.disk_gbps, 0, kMostGbps},
       {"device_timeout_seconds", options.device_timeout_seconds, 0},
       {"replan.skipped_steps", static_cast<double>(options.replan.skipped_steps), 0},
       {"replan.replayed_steps", static_cast<double>(options.replan.replayed_steps), 0},

@@ -60,7 +60,7 @@ absl::Status CheckHostRoom(const ExecutionPlan& plan, const std::vector<const Ex
   if (needed <= budget_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
       "does not fit: variables, states of nodes, constants and swapped tensors need ", needed, " bytes of host memory in all (",
-      FormatBytes(needed), "), ", BudgetWords(needed, budget_bytes)));
+      FormatBytes(needed), "), ", BudgetWords(needed, budget_bytes), LargestOnHostWords(plan)));
 }
 
 }  // namespace millrace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "graph/digest.h"
 
@@ -36,6 +37,16 @@ RunReport PredictedRun(const ExecutionPlan& plan) {
   report.predicted_step_seconds = plan.predicted_step_seconds;
   report.lower_bound_seconds = plan.lower_bound_seconds;
   report.notes = plan.notes;
+  return report;
+}
+
+RunReport RunWithoutPlan(const absl::Status& status, const PlanningOptions& planning, std::vector<PassTime> passes) {
+  RunReport report;
+  report.strategy = planning.strategy;
+  for (int32_t d = 0; d < planning.num_devices(); ++d) report.device_memory_budget_bytes += planning.BudgetOf(d);
+  report.partition_size = planning.partition_size;
+  report.passes = std::move(passes);
+  report.status = status;
   return report;
 }
 

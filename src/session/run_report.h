@@ -15,6 +15,9 @@ namespace millrace {
 // What the plan says of a step before any has run.
 RunReport PredictedRun(const ExecutionPlan& plan);
 
+// What is told of a step that has no plan.
+RunReport RunWithoutPlan(const absl::Status& status, const PlanningOptions& planning, std::vector<PassTime> passes);
+
 // Adds what a step that took `seconds` and ended with `status` has measured. `fetched` is empty where it failed.
 void AddMeasuredStep(double seconds, const absl::Status& status, const StepStats& stats,
                      const std::vector<Tensor>& fetched, int64_t alignment, RunReport* report);

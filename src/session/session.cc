@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "glog/logging.h"
 #include "graph/exceptions.h"
@@ -22,6 +21,7 @@
 #include "plan/check_instances.h"
 #include "plan/measured_times.h"
 #include "plan/plan_verifier.h"
+#include "plan/resolve_options.h"
 #include "plan/simulator.h"
 #include "runtime/executor.h"
 #include "runtime/op_evaluator.h"
@@ -34,6 +34,7 @@
 #include "session/replanner.h"
 #include "session/run_report.h"
 #include "session/signature_key.h"
+#include "session/step_programs.h"
 
 namespace millrace {
 namespace {
@@ -50,18 +51,16 @@ void LogOnce(const std::string& note) {
   if (told.insert(note).second) LOG(INFO) << note;
 }
 
-// What to say of a step that has no plan since an answer was not found. Before variables have values none is, and what planning lacks
-// says more than that.
-absl::Status NotAnswered(const absl::Status& planned, const absl::Status& answered) {
-  if (!absl::IsFailedPrecondition(answered)) return answered;
-  absl::Status status(planned.code(), absl::StrCat(planned.message(), ". A run of the step finds what decides this, but ", answered.message()));
-  status.SetPayload(kNeededAnswer, *planned.GetPayload(kNeededAnswer));
-  return status;
-}
-
-// Of one signature, planned for several values of feeds; and of all, beside those that UsePlan was given.
+// Of one signature, planned for several values: programs, unless they are small together, and executors; and programs of all, beside
+// those that UsePlan was given.
 constexpr size_t kMaxProgramsByValue = 8;
+constexpr size_t kMaxExecutorsByValue = 8;
+constexpr size_t kMaxNodesByValue = 32768;
 constexpr size_t kMaxPrograms = 64;
+// That ask: of a loop those of the first powers of two of turns, and some that were told.
+constexpr size_t kMaxAsking = 16;
+// So many steps with the same answers make it likely that they are those of the next.
+constexpr int64_t kStepsAlike = 3;
 
 class SessionImpl final : public Session {
  public:
@@ -84,10 +83,7 @@ class SessionImpl final : public Session {
     MR_RETURN_IF_ERROR(CheckOps(ops_));
     MR_RETURN_IF_ERROR(CheckNodeIds(graph_));
     if (options_.profile != nullptr) MR_RETURN_IF_ERROR(CheckProfileIsOf(graph_, *options_.profile));
-    if (options_.link_gbps > 0) {
-      options_.machine.to_host_bytes_per_second = options_.link_gbps * 1e9;
-      options_.machine.to_device_bytes_per_second = options_.link_gbps * 1e9;
-    }
+    options_.machine = PacedMachine(options_);
     if (!options_.disk.empty()) MR_RETURN_IF_ERROR(OpenDisk());
     if (!devices_.empty()) {
       runner_ = MakeTbbTaskRunner(options_.threads);
@@ -111,7 +107,7 @@ class SessionImpl final : public Session {
     for (const auto& [name, tensor] : feeds) by_tensor.emplace(TensorNameOf(name), tensor);
     SignatureKey key{types, fetches, targets, {}};
     seconds_asking_ = 0;
-    MR_ASSIGN_OR_RETURN(Program* program, FindReady(key, by_tensor));
+    MR_ASSIGN_OR_RETURN(StepProgram* program, FindReady(key, by_tensor));
     MR_RETURN_IF_ERROR(SwitchPlan(*program));
     MR_RETURN_IF_ERROR(EnsureExecutor(*program));
     std::vector<Tensor> ordered;
@@ -135,7 +131,7 @@ class SessionImpl final : public Session {
                                                             const std::vector<std::string>& fetches,
                                                             const std::vector<std::string>& targets) override {
     SignatureKey key{feeds, fetches, targets, {}};
-    MR_ASSIGN_OR_RETURN(Program* program, FindOrCompile(key, planned_feeds_));
+    MR_ASSIGN_OR_RETURN(StepProgram* program, FindOrCompile(key, planned_feeds_));
     return program->plan;
   }
 
@@ -162,7 +158,7 @@ class SessionImpl final : public Session {
     MR_RETURN_IF_ERROR(compiler_.CheckComputesTheGraph(*plan, here->plan, key, variables_.Types()));
     // Kernels last, which trust what a node says.
     MR_RETURN_IF_ERROR(CheckPlanScratch(*plan, devices_, kernel_cache_));
-    auto program = std::make_unique<Program>();
+    auto program = std::make_unique<StepProgram>();
     program->summary = here->summary;
     program->plan = compiler_.NamedHere(std::move(plan));
     // It is the plan that was asked for: it stays.
@@ -180,7 +176,7 @@ class SessionImpl final : public Session {
     SignatureKey key{feeds, fetches, targets, {}};
     PassClock clock = MakeClock();
     MR_ASSIGN_OR_RETURN(Compiled compiled, CompileByValue(key, planned_feeds_, &clock));
-    Program program;
+    StepProgram program;
     program.passes = clock.passes();
     program.plan = std::make_shared<const ExecutionPlan>(std::move(compiled.plan));
     program.summary = std::move(compiled.summary);
@@ -228,28 +224,10 @@ class SessionImpl final : public Session {
     return registries;
   }
 
-  // A compiled signature.
-  struct Program {
-    std::shared_ptr<const ExecutionPlan> plan;
-    std::shared_ptr<const HiddenStateUses> hidden;  // the plan's, whichever measured times it was made with
-    GraphSummary summary;
-    double plan_seconds = 0;
-    std::vector<PassTime> passes;  // of planning
-    std::unique_ptr<Executor> executor;
-    std::unique_ptr<Replanner> replanner;
-    int64_t steps = 0;           // that ran
-    int64_t switched_after = 0;  // of them, before the present plan took over
-    int64_t replans = 0;
-    bool measured_times = false;
-    int64_t last_use = 0;
-    bool stays = false;  // never forgotten
-  };
-
   absl::Status OpenDisk() {
     if (options_.planning.host_memory_bytes == 0) {
       return absl::InvalidArgumentError("a disk tier holds what the host budget has no room for, and there is no budget");
     }
-    if (options_.disk_gbps > 0) options_.machine.disk_bytes_per_second = options_.disk_gbps * 1e9;
     if (devices_.empty()) return absl::OkStatus();
     MR_ASSIGN_OR_RETURN(disk_, DiskTier::Create({.folder = options_.disk}, &host_));
     variables_.UseDisk(disk_.get());
@@ -281,7 +259,7 @@ class SessionImpl final : public Session {
   }
 
   // Hands the step that has just run to the replanner.
-  void Measure(Program& program, const StepStats& stats, double seconds, const SignatureKey& key) {
+  void Measure(StepProgram& program, const StepStats& stats, double seconds, const SignatureKey& key) {
     const bool wanted = program.replanner->WantsTimes();
     program.replanner->AddStep(stats, seconds, wanted ? compiler_.Later(key, variables_.Types()) : nullptr);
     if (!wanted || program.replanner->WantsTimes() || program.replanner->times() == nullptr) return;
@@ -293,7 +271,7 @@ class SessionImpl final : public Session {
 
   // Between steps: takes what planning with measured times has found. The executor that goes hands the variables' values
   // to their homes. A plan for which there is no room, or that cannot run, leaves the present one in force.
-  absl::Status SwitchPlan(Program& program) {
+  absl::Status SwitchPlan(StepProgram& program) {
     if (program.replanner == nullptr) return absl::OkStatus();
     std::optional<Replanner::Replanned> found = program.replanner->Take();
     if (!found) return absl::OkStatus();
@@ -332,28 +310,12 @@ class SessionImpl final : public Session {
     return CheckHostRoom(plan, others, host_, variables_, options_.planning.host_memory_bytes);
   }
 
-  // Makes room for one more among the `most` programs whose keys begin so: each has lanes with threads of their own, and kernels.
-  absl::Status ForgetOldest(const std::string& prefix, size_t most) {
-    std::vector<std::map<std::string, std::unique_ptr<Program>>::iterator> kept;
-    for (auto it = programs_.lower_bound(prefix); it != programs_.end() && absl::StartsWith(it->first, prefix); ++it) {
-      if (!it->second->stays) kept.push_back(it);
-    }
-    if (kept.size() < most) return absl::OkStatus();
-    const auto oldest = *std::min_element(kept.begin(), kept.end(), [](const auto& a, const auto& b) {
-      return a->second->last_use < b->second->last_use;
-    });
-    MR_RETURN_IF_ERROR(variables_.Acquire(nullptr));
-    programs_.erase(oldest);
-    kernel_cache_.ForgetUnused();
-    return absl::OkStatus();
-  }
-
   // A program whose hidden states are there and have room for its step.
-  absl::StatusOr<Program*> FindReady(SignatureKey& signature, const std::map<std::string, Tensor>& values) {
+  absl::StatusOr<StepProgram*> FindReady(SignatureKey& signature, const std::map<std::string, Tensor>& values) {
     const SignatureKey given = signature;
     for (;;) {
       signature = given;
-      MR_ASSIGN_OR_RETURN(Program* const program, FindOrCompile(signature, values));
+      MR_ASSIGN_OR_RETURN(StepProgram* const program, FindOrCompile(signature, values));
       if (program->hidden == nullptr) {
         MR_ASSIGN_OR_RETURN(program->hidden, FindHiddenStateUses(*program->plan));
       }
@@ -384,19 +346,13 @@ class SessionImpl final : public Session {
     return absl::OkStatus();
   }
 
-  // What is told of a step that has no plan.
   absl::Status NotPlanned(const absl::Status& status, std::vector<PassTime> passes) {
-    last_run_ = RunReport();
-    last_run_.strategy = options_.planning.strategy;
-    for (int32_t d = 0; d < options_.planning.num_devices(); ++d) last_run_.device_memory_budget_bytes += options_.planning.BudgetOf(d);
-    last_run_.partition_size = options_.planning.partition_size;
-    last_run_.passes = std::move(passes);
-    last_run_.status = status;
+    last_run_ = RunWithoutPlan(status, options_.planning, std::move(passes));
     return status;
   }
 
   // Fills in the feed values that planning takes of `values`.
-  absl::StatusOr<Program*> FindOrCompile(SignatureKey& signature, const std::map<std::string, Tensor>& values) {
+  absl::StatusOr<StepProgram*> FindOrCompile(SignatureKey& signature, const std::map<std::string, Tensor>& values) {
     const std::string base = ProgramKey(signature);
     if (const auto by_value = by_value_.find(base); by_value != by_value_.end()) {
       for (const std::string& name : by_value->second) {
@@ -404,73 +360,94 @@ class SessionImpl final : public Session {
         if (value != values.end()) signature.feed_values.insert(*value);
       }
     }
-    if (answers_.count(base) > 0) {
+    if (const auto last = answers_.find(base); last != answers_.end() && last->second.found) {
       const absl::Status answered = AnswerFor(base, signature, values);
       if (!answered.ok()) return NotPlanned(answered, {});
     }
-    std::string key = ProgramKey(signature);
-    auto found = programs_.find(key);
+    auto found = programs_.find(ProgramKey(signature));
     if (found == programs_.end()) {
-      const double start = Now(), seconds_asking = seconds_asking_;
-      PassClock clock = MakeClock();
-      absl::StatusOr<Compiled> compiled = CompileByValue(signature, values, &clock);
-      if (NeedsAnswer(compiled.status())) {
-        const absl::Status answered = AnswerFor(base, signature, values);
-        compiled = answered.ok() ? CompileByValue(signature, values, &clock) : NotAnswered(compiled.status(), answered);
-        seconds_asking_ = seconds_asking;  // what this took is told with planning
-      }
-      if (compiled.ok()) {
-        const absl::Status room = CheckRoom(compiled->plan);
-        if (!room.ok()) compiled = room;
-      }
-      if (!compiled.ok()) return NotPlanned(compiled.status(), clock.passes());
-      for (const std::string& note : compiled->placement_notes) LogOnce(note);
-      if (!signature.feed_values.empty() || !signature.answers.empty()) {
-        for (const auto& [name, value] : signature.feed_values) by_value_[base].insert(name);
-        key = ProgramKey(signature);
-        MR_RETURN_IF_ERROR(ForgetOldest(absl::StrCat(base, ";"), kMaxProgramsByValue));
-      }
-      MR_RETURN_IF_ERROR(ForgetOldest("", kMaxPrograms));
-      auto program = std::make_unique<Program>();
-      program->plan_seconds = Now() - start;
-      program->passes = clock.passes();
-      program->plan = std::make_shared<const ExecutionPlan>(std::move(compiled->plan));
-      program->summary = std::move(compiled->summary);
-      program->measured_times = options_.profile != nullptr;
-      program->replanner = MakeReplanner(options_.replan, *program);
-      found = programs_.insert_or_assign(key, std::move(program)).first;
+      MR_ASSIGN_OR_RETURN(found, AskAndCompile(base, signature, values));
     }
-    found->second->last_use = ++uses_;
-    FillPredicted(*found->second);
-    return found->second.get();
+    StepProgram& program = *found->second;
+    program.last_use = ++uses_;
+    program.siblings = absl::StrCat(base, ";");
+    FillPredicted(program);
+    return &program;
+  }
+
+  // The program of what is asked for, which may be there for what the answers are. Fills in what planning takes of `values`, and answers.
+  absl::StatusOr<StepPrograms::iterator> AskAndCompile(const std::string& base, SignatureKey& signature, const std::map<std::string, Tensor>& values) {
+    const double start = Now(), seconds_asking = seconds_asking_;
+    PassClock clock = MakeClock();
+    absl::StatusOr<Compiled> compiled = CompileByValue(signature, values, &clock);
+    absl::Status answered;
+    for (int tries = 0; tries < 2 && answered.ok() && NeedsAnswer(compiled.status()); ++tries) {
+      if (!signature.answers.empty()) answers_[base].more_follows = true;
+      answered = AnswerFor(base, signature, values);
+      if (answered.ok()) {
+        const auto there = programs_.find(ProgramKey(signature));
+        if (there != programs_.end()) return there;
+      }
+      compiled = answered.ok() ? CompileByValue(signature, values, &clock) : NotAnswered(compiled.status(), answered);
+      seconds_asking_ = seconds_asking;  // what this took is told with planning
+    }
+    if (compiled.ok()) {
+      const absl::Status room = CheckRoom(compiled->plan);
+      if (!room.ok()) compiled = room;
+    }
+    if (!compiled.ok()) return NotPlanned(compiled.status(), clock.passes());
+    for (const std::string& note : compiled->placement_notes) LogOnce(note);
+    if (!signature.feed_values.empty() || !signature.answers.empty()) {
+      for (const auto& [name, value] : signature.feed_values) by_value_[base].insert(name);
+      MR_RETURN_IF_ERROR(ForgetOldest(absl::StrCat(base, ";"), kMaxProgramsByValue, kMaxNodesByValue, variables_, kernel_cache_, programs_));
+    }
+    MR_RETURN_IF_ERROR(ForgetOldest("", kMaxPrograms, 0, variables_, kernel_cache_, programs_));
+    auto program = std::make_unique<StepProgram>();
+    program->plan_seconds = Now() - start;
+    program->passes = clock.passes();
+    program->plan = std::make_shared<const ExecutionPlan>(std::move(compiled->plan));
+    program->summary = std::move(compiled->summary);
+    program->measured_times = options_.profile != nullptr;
+    program->replanner = MakeReplanner(options_.replan, *program);
+    return programs_.insert_or_assign(ProgramKey(signature), std::move(program)).first;
   }
 
   // Fills in what planning must know of this step's own results.
   absl::Status AnswerFor(const std::string& base, SignatureKey& signature, const std::map<std::string, Tensor>& values) {
     if (devices_.empty()) return absl::FailedPreconditionError("there is no device to run it on");
-    Answers& answers = answers_[base];
+    LastAnswers& last = answers_[base];
+    signature.answers = last.answers;
     const double start = Now();
-    const absl::Status found = FindAnswers([&](const Answers& so_far, int64_t guesses) {
+    const auto ask = [&](const Answers& so_far, int64_t guesses) -> absl::StatusOr<Asked> {
       SignatureKey asking{signature.feeds, signature.fetches, signature.targets, signature.feed_values, so_far, true, guesses};
-      absl::StatusOr<Asked> asked = Ask(asking, values);
+      const absl::StatusOr<const AskingProgram*> program = ReadyToAsk(asking, values);
       // What the questions were asked by, the plan goes by, too.
       signature.feed_values.insert(asking.feed_values.begin(), asking.feed_values.end());
-      return asked;
-    }, answers);
+      if (program.ok()) return RunAsking(**program, values, variables_);
+      if (so_far.empty() && guesses > 1 && !absl::IsCancelled(program.status())) last.too_many = std::min(last.too_many, guesses);
+      return program.status();
+    };
+    // Where no more was asked than how often one loop turns, planning tells whether there is more to ask.
+    const auto enough = [&](const Answers& certain, bool ended) {
+      if (ended && !last.more_follows) return true;
+      return programs_.count(ProgramKey({signature.feeds, signature.fetches, signature.targets, signature.feed_values, certain})) > 0;
+    };
+    const absl::Status found = FindAnswers(ask, enough, last.steps_alike >= kStepsAlike, last.too_many, signature.answers);
     seconds_asking_ += Now() - start;
-    signature.answers = answers;
-    if (!found.ok()) answers_.erase(base);
+    last.Update(found, signature.answers);
     return found;
   }
 
-  // Runs what answers: variables and random numbers are afterwards as they were. Fills in the feed values that planning takes.
-  absl::StatusOr<Asked> Ask(SignatureKey& signature, const std::map<std::string, Tensor>& values) {
+  // What answers, with hidden states that are there. Fills in the feed values that planning takes.
+  absl::StatusOr<const AskingProgram*> ReadyToAsk(SignatureKey& signature, const std::map<std::string, Tensor>& values) {
     if (options_.cancelled && options_.cancelled()) return absl::CancelledError("planning was interrupted");
     auto program = asking_.find(ProgramKey(signature));
     if (program == asking_.end()) {
-      if (asking_.size() >= kMaxProgramsByValue) {
+      if (asking_.size() >= kMaxAsking) {
         MR_RETURN_IF_ERROR(variables_.Acquire(nullptr));
-        asking_.clear();
+        asking_.erase(std::min_element(asking_.begin(), asking_.end(), [](const auto& a, const auto& b) {
+          return a.second.last_use < b.second.last_use;
+        }));
       }
       MR_ASSIGN_OR_RETURN(Compiled compiled, CompileByValue(signature, values, nullptr));
       AskingProgram made{.plan = std::make_shared<const ExecutionPlan>(std::move(compiled.plan)), .stopped = compiled.stopped};
@@ -478,18 +455,20 @@ class SessionImpl final : public Session {
       MR_ASSIGN_OR_RETURN(made.hidden, FindHiddenStateUses(*made.plan));
       program = asking_.emplace(ProgramKey(signature), std::move(made)).first;
     }
+    program->second.last_use = ++uses_;
     MR_ASSIGN_OR_RETURN(const bool outgrown, MakeReady(program->second.hidden));
-    if (outgrown) return Ask(signature, values);
-    return RunAsking(program->second, values, variables_);
+    if (outgrown) return ReadyToAsk(signature, values);
+    return &program->second;
   }
 
-  std::unique_ptr<Replanner> MakeReplanner(const ReplanOptions& replan, const Program& program) const {
+  std::unique_ptr<Replanner> MakeReplanner(const ReplanOptions& replan, const StepProgram& program) const {
     return std::make_unique<Replanner>(
         Replanner::Settings{replan, options_.machine, options_.link_gbps, options_.threads}, program.plan, program.summary);
   }
 
-  absl::Status EnsureExecutor(Program& program) {
+  absl::Status EnsureExecutor(StepProgram& program) {
     if (program.executor == nullptr) {
+      MR_RETURN_IF_ERROR(StopOldest(program.siblings, kMaxExecutorsByValue, variables_, kernel_cache_, programs_));
       MR_ASSIGN_OR_RETURN(program.executor, MakeExecutor(program.plan));
     }
     return absl::OkStatus();
@@ -521,7 +500,7 @@ class SessionImpl final : public Session {
     return InferOutputs(*def, instance);
   }
 
-  void FillPredicted(const Program& program) {
+  void FillPredicted(const StepProgram& program) {
     summary_ = program.summary;
     last_run_ = PredictedRun(*program.plan);
     last_run_.plan_seconds = program.plan_seconds;
@@ -555,10 +534,10 @@ class SessionImpl final : public Session {
   std::unique_ptr<TaskRunner> runner_;
   Profile measured_;
   // Last: a planner that still runs uses what is above.
-  std::map<std::string, std::unique_ptr<Program>> programs_;
+  StepPrograms programs_;
   std::map<std::string, AskingProgram> asking_;
-  std::map<std::string, Answers> answers_;  // of the last step, by program key
-  double seconds_asking_ = 0;               // of the step that runs, beside planning
+  std::map<std::string, LastAnswers> answers_;  // by program key
+  double seconds_asking_ = 0;                   // of the step that runs, beside planning
   std::map<std::string, std::set<std::string>> by_value_;  // by program key: feeds that planning takes by value
   std::map<std::string, Tensor> planned_feeds_;            // what Plan takes for them
   int64_t uses_ = 0;
@@ -576,6 +555,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(std::shared_ptr<const G
   if (graph == nullptr) return absl::InvalidArgumentError("a session needs a graph, none was given");
   MR_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<RuntimeDevice>> devices,
                       OpenDevices(options, options.planning.num_devices()));
+  ResolveBudgets(options);
   auto session = std::make_unique<SessionImpl>(std::move(graph), std::move(options), std::move(devices));
   MR_RETURN_IF_ERROR(session->Init());
   return std::unique_ptr<Session>(std::move(session));

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <stdexcept>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -179,7 +180,7 @@ TEST(BuilderErrors, InputsThatTheGraphToGoOnWithDoesNotHave) {
 TEST(BuilderErrors, CallsLoopsAndConditionals) {
   const std::string what = "a builder takes no calls, loops and conditionals, and gradients are not taken through them; export the graph with its gradients";
   const OutputRef p{NodeId{0}, 0};
-  for (const char* op : {"PartitionedCall", "StatefulPartitionedCall", "StatelessIf", "Case", "While", "Switch"}) {
+  for (const char* op : {"PartitionedCall", "StatefulPartitionedCall", "RemoteCall", "StatelessIf", "Case", "While", "For", "MapDefun", "Switch"}) {
     EXPECT_EQ(ErrorOf({NodeOf("n", op, {p}, {})}), absl::StrCat("node 'n' (", op, "): ", what));
   }
   // A loop of TensorFlow 1 is a cycle, too.
@@ -189,6 +190,28 @@ TEST(BuilderErrors, CallsLoopsAndConditionals) {
   GraphBuilder b;
   b.Op("If", {Floats(b)}, {}, "here");
   EXPECT_EQ(b.status().message(), absl::StrCat("node 'here' (If): ", what));
+}
+
+TEST(BuilderErrors, ControlEdgesThatCloseACycle) {
+  const auto error_of = [](const std::function<void(GraphBuilder&, Operation, Operation)>& add) {
+    GraphBuilder b;
+    const Output p = Floats(b), o = ops::Neg(p);
+    add(b, Operation(&b, p.node()), Operation(&b, o.node()));
+    return std::string(std::move(b).Build().status().message());
+  };
+  EXPECT_EQ(error_of([](auto& b, auto, auto o) { b.AddControlEdge(o, o); }), "AddControlEdge: node 'Neg' would run after itself");
+  EXPECT_THAT(error_of([](auto& b, auto p, auto o) { b.AddControlEdge(o, p); }), ::testing::StartsWith("the graph has a cycle through node "));
+  // An older node may wait for a newer one that does not need it.
+  EXPECT_EQ(error_of([](auto& b, auto, auto o) { b.AddControlEdge(b.Op("NoOp", {}), o); }), "");
+}
+
+// What cannot be computed ahead, for whatever reason, is computed later.
+TEST(BuilderErrors, AnEvaluationThatThrowsIsNone) {
+  GraphBuilder b;
+  b.FoldWith([](const OpDef&, const OpInstance&, std::vector<Tensor>) -> absl::StatusOr<std::vector<Tensor>> { throw std::runtime_error("no value"); });
+  const Output negative = ops::Neg(b.Const(Tensor::Scalar(1.0f)));
+  EXPECT_EQ(b.ConstantValue(negative), nullptr);
+  EXPECT_TRUE(b.ok()) << b.status();
 }
 
 // A function that a node names as its op.

@@ -178,6 +178,36 @@ TEST(Optimizers, OneThatGivesNoUpdateIsAnError) {
   EXPECT_EQ(b.status().message(), "Minimize: the optimizer gives no update of variable 'w'");
 }
 
+TEST(Optimizers, OneThatThrowsIsAnError) {
+  struct Failing : Optimizer {
+    Operation Apply(GraphBuilder&, const Variable&, const Output&) override { throw std::runtime_error("no update"); }
+  };
+  struct FailingLater : Optimizer {
+    Operation Apply(GraphBuilder&, const Variable& variable, const Output& gradient) override { return variable.AssignSub(gradient); }
+    std::vector<Operation> Finish(GraphBuilder&, absl::Span<const Operation>) override { throw std::runtime_error("no end"); }
+  };
+  GraphBuilder b, c;
+  EXPECT_FALSE(Minimize(b, std::make_unique<Failing>(), ops::Sum(b.AddVariable("w", {2}, init::Ones()), {})).valid());
+  EXPECT_EQ(b.status(), absl::InternalError("Minimize: the optimizer's update of variable 'w': threw an exception: no update"));
+  EXPECT_FALSE(Minimize(c, std::make_unique<FailingLater>(), ops::Sum(c.AddVariable("w", {2}, init::Ones()), {})).valid());
+  EXPECT_EQ(c.status(), absl::InternalError("Minimize: the optimizer's Finish: threw an exception: no end"));
+}
+
+TEST(Optimizers, SettingsThatAreNoneAreErrors) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  const auto error_of = [](std::unique_ptr<Optimizer> optimizer) { return std::string(TrainLinear(std::move(optimizer), 0).status.message()); };
+  EXPECT_EQ(error_of(Sgd(kNan)), "Sgd: learning rate nan, expected 0 or more");
+  EXPECT_EQ(error_of(Sgd(-0.1)), "Sgd: learning rate -0.1, expected 0 or more");
+  EXPECT_EQ(error_of(Momentum(0.1, 1.5)), "Momentum: momentum 1.5, expected 0 to 1");
+  EXPECT_EQ(error_of(Adam(0.1, 1)), "Adam: beta1 1, expected 0 or more and less than 1");
+  EXPECT_EQ(error_of(Adam(0.1, 0.9, -2)), "Adam: beta2 -2, expected 0 or more and less than 1");
+  EXPECT_EQ(error_of(Adam(0.1, 0.9, 0.99, -1)), "Adam: epsilon -1, expected 0 or more");
+  EXPECT_EQ(error_of(AdamW(0.1, kNan)), "AdamW: weight decay nan, expected 0 or more");
+  EXPECT_EQ(error_of(RmsProp(0.1, 2)), "RmsProp: rho 2, expected 0 to 1");
+  EXPECT_EQ(error_of(Adagrad(0.1, -1)), "Adagrad: initial accumulator -1, expected 0 or more");
+  EXPECT_EQ(error_of(Momentum(0, 1, 0)), "");
+}
+
 TEST(Optimizers, LossThatDependsOnNoVariableIsAnError) {
   GraphBuilder b;
   b.AddVariable("w", {2}, init::Zeros());
@@ -195,13 +225,11 @@ TEST(Variables, SecondOneOfANameAndAWrongInitialValueAreErrors) {
   EXPECT_THAT(std::string(c.status().message()), HasSubstr("variable 'w' is float[2], its initial value is float[]"));
 }
 
-TEST(Variables, AnInitializerThatThrowsLeavesTheControlEdges) {
+TEST(Variables, AnInitializerThatThrowsIsAnError) {
   GraphBuilder b;
-  const Output before = b.Const(Tensor::Scalar(1.0f), "before");
-  ControlScope scope(b, {Operation(&b, before.node())});
-  const auto throws = [](GraphBuilder&, const TensorType&) -> Output { throw std::runtime_error("no value"); };
-  EXPECT_THROW(b.AddVariable("w", {2}, throws), std::runtime_error);
-  EXPECT_THAT(b.graph().node(ops::Neg(before).node()).control_inputs, ElementsAre(before.node()));
+  b.AddVariable("w", {2}, [](GraphBuilder&, const TensorType&) -> Output { throw std::runtime_error("no value"); });
+  EXPECT_EQ(b.status(), absl::InternalError("the initializer of variable 'w': threw an exception: no value"));
+  EXPECT_FALSE(std::move(b).Build().ok());
 }
 
 TEST(Variables, InitialValuesFollowTheSeedAndTheirDistribution) {
@@ -266,6 +294,15 @@ TEST(Gradients, WeightDecayWrittenAtTheEndWaitsForItsWeight) {
     if (node.op == "MatMul" && node.name.find("_grad/MatMul_1") != std::string::npos) sequence.push_back("MatMul");
   }
   EXPECT_THAT(sequence, ElementsAre("MatMul", "AddN", "MatMul", "AddN", "AddN"));
+}
+
+TEST(Gradients, OnReadyThatThrowsIsAnError) {
+  GraphBuilder b;
+  const Output x = b.Placeholder("x", DataType::kFloat, {2});
+  GradientOptions options;
+  options.on_ready = [](int, const Output&) -> absl::Status { throw std::runtime_error("not ready"); };
+  EXPECT_FALSE(AddGradients(b, {ops::Sum(x, {})}, {x}, options).ok());
+  EXPECT_EQ(b.status(), absl::InternalError("AddGradients: on_ready of 'x:0': threw an exception: not ready"));
 }
 
 TEST(MakeOptimizerTest, RefusesRatesThatAreNone) {

@@ -93,6 +93,18 @@ TEST_F(CommandsTest, WhatDoesNotFitIsRefusedBeforeAnythingRuns) {
   EXPECT_TRUE(world_.saved.empty());
 }
 
+TEST_F(CommandsTest, AFormerTraceStaysWhereNothingFits) {
+  options_.output.trace_out = Path("trace.json");
+  std::ofstream(options_.output.trace_out) << "former";
+  options_.engine.device_memory = "300";
+  EXPECT_EQ(ExitStatus(RunCommand(options_, world_.environment)), kExitDoesNotFit);
+  EXPECT_EQ(ExitStatus(PlanCommand(options_, world_.environment)), kExitDoesNotFit);
+  EXPECT_EQ(Read("trace.json"), "former");
+  options_.engine.device_memory = "400";
+  ASSERT_TRUE(RunCommand(options_, world_.environment).ok());
+  EXPECT_NE(Read("trace.json"), "former");
+}
+
 TEST_F(CommandsTest, HintsOfALargeGraphTakeNoPlan) {
   options_.engine.device_memory = "300";
   EXPECT_THAT(std::string(RunCommand(options_, world_.environment).message()), HasSubstr("hint: --device_memory="));
@@ -173,31 +185,6 @@ TEST_F(CommandsTest, AFailedStepIsReportedWithTheStepsBeforeIt) {
   EXPECT_THAT(Read("report.json"), HasSubstr("\"step_seconds\": [0.5, 0.5]"));
   EXPECT_THAT(Read("report.json"), HasSubstr("\"changed_variables\": [\"w\"]"));
   EXPECT_TRUE(world_.saved.empty());
-}
-
-TEST_F(CommandsTest, AnInterruptEndsAfterTheStepWithAReport) {
-  world_.engine.interrupt_after = 2;
-  options_.input.steps = 1000;
-  options_.output.report_out = Path("report.json");
-  const absl::Status status = RunCommand(options_, world_.environment);
-  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
-  EXPECT_EQ(ExitStatus(status), kExitFailed);
-  EXPECT_EQ(world_.engine.steps_run, 2);
-  EXPECT_THAT(Read("report.json"), HasSubstr("interrupted after step 2 of 1000"));
-}
-
-TEST_F(CommandsTest, AnInterruptBeforeTheStepsLeavesFilesThatItHasNothingFor) {
-  options_.output.variables_out = Path("variables.npz");
-  options_.output.fetches_out = Path("fetches.npz");
-  options_.output.checkpoint_out = Path("checkpoint");
-  world_.engine.interrupt_planning = true;
-  EXPECT_EQ(RunCommand(options_, world_.environment).code(), absl::StatusCode::kCancelled);
-  EXPECT_THAT(world_.saved, testing::IsEmpty());
-  // After the initialisers variables have values, fetches have none.
-  world_.engine.interrupt_planning = false;
-  world_.engine.interrupt_after = 0;
-  EXPECT_EQ(RunCommand(options_, world_.environment).code(), absl::StatusCode::kCancelled);
-  EXPECT_THAT(world_.saved, testing::UnorderedElementsAre(testing::Key(Path("variables.npz")), testing::Key(Path("checkpoint"))));
 }
 
 TEST_F(CommandsTest, ASavedModelRunsByTheKeysOfItsSignature) {
@@ -345,7 +332,7 @@ TEST_F(CommandsTest, AnErrorLeavesNoFileBehind) {
     *path = Path("out");
   }
   options_.output.plot_out = Path("plot.svg");
-  EXPECT_EQ(ExitStatus(RunCommand(options_, world_.environment)), kExitFailed);
+  EXPECT_EQ(ExitStatus(RunCommand(options_, world_.environment)), kExitUsage);
   EXPECT_TRUE(FolderIsEmpty());
 }
 
@@ -407,14 +394,6 @@ TEST_F(CommandsTest, CompareMarksABaselineWithoutABudgetOnlyWhereItRanAndAsTheRe
   };
   EXPECT_EQ(ExitStatus(CompareCommand(options_, world_.environment)), kExitDoesNotFit);
   EXPECT_THAT(world_.out.str(), Not(HasSubstr("*")));
-}
-
-TEST_F(CommandsTest, CompareThatWasInterruptedBetweenStrategiesSaysSo) {
-  world_.engine.interrupt_after = 3;  // the last step of the first strategy
-  const absl::Status status = CompareCommand(options_, world_.environment);
-  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("interrupted after strategy 1 of 3"));
-  EXPECT_EQ(world_.engine.steps_run, 3);
 }
 
 TEST_F(CommandsTest, AWrongStrategyIsFoundBeforeAnythingRuns) {

@@ -1,5 +1,6 @@
 #include "cli/feed_types.h"
 
+#include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -112,6 +113,69 @@ TEST(FeedTypesTest, OtherFeedsStay) {
   feeds["x"] = numbers;
   ASSERT_TRUE(ConvertFeeds(GraphOf(DataType::kDouble, "PlaceholderV2"), feeds).ok());
   EXPECT_EQ(feeds["x"].dtype(), DataType::kDouble);
+}
+
+// Bytes and where their strings begin, for a placeholder "x".
+absl::StatusOr<Session::Feeds> Joined(DataType dtype, const Shape& shape, const std::vector<int64_t>& splits, const char* op = "Placeholder") {
+  Graph graph = GraphOf(dtype, op);
+  graph.mutable_node(graph.Find("x")).attrs.Set("shape", shape);
+  Session::Feeds feeds = {{"x", TensorOf<uint8_t>(DataType::kUint8, {'a', 0, 'b', 0, 0})}, {"x/row_splits", TensorOf<int64_t>(DataType::kInt64, splits)}};
+  if (absl::Status status = JoinByteStrings(graph, feeds); !status.ok()) return status;
+  return feeds;
+}
+
+TEST(FeedTypesTest, BytesWithRowSplitsAreStringsAndKeepTheirNuls) {
+  const auto feeds = Joined(DataType::kString, Shape({-1}), {0, 2, 2, 5});
+  ASSERT_TRUE(feeds.ok()) << feeds.status();
+  ASSERT_EQ(feeds->size(), 1);
+  EXPECT_THAT(feeds->at("x").strings(), ElementsAre(std::string("a\0", 2), "", std::string("b\0\0", 3)));
+  const auto square = Joined(DataType::kString, Shape({2, 1}), {0, 2, 5});
+  ASSERT_TRUE(square.ok()) << square.status();
+  EXPECT_EQ(square->at("x").shape(), Shape({2, 1}));
+  EXPECT_EQ(Joined(DataType::kUint8, Shape({5}), {0, 2, 5})->size(), 2) << "numbers are fed as they are";
+}
+
+TEST(FeedTypesTest, StringsOfBytesHaveTheDeclaredShape) {
+  const auto shape = [](const Shape& declared, const std::vector<int64_t>& splits, const char* op = "Placeholder") {
+    const auto feeds = Joined(DataType::kString, declared, splits, op);
+    return feeds.ok() ? feeds->at("x").type().ToString() : std::string(feeds.status().message());
+  };
+  EXPECT_EQ(shape(Shape(), {0, 5}), "string[]");
+  EXPECT_EQ(shape(Shape(), {0, 2, 5}), "string[2]") << "what old producers leave for unknown";
+  EXPECT_EQ(shape(Shape::UnknownRank(), {0, 5}), "string[1]");
+  EXPECT_EQ(shape(Shape({-1, 2}), {0, 1, 2, 3, 5}), "string[2,2]");
+  EXPECT_EQ(shape(Shape({2, -1, 1}), {0, 2, 5}), "string[2,1,1]");
+  EXPECT_EQ(shape(Shape({-1, -1}), {0, 2, 5}), "string[2]");
+  EXPECT_EQ(shape(Shape({2, 1}), {0, 2, 5}, "PlaceholderWithDefault"), "string[2,1]");
+  EXPECT_EQ(shape(Shape({2, 1}), {0, 2, 5}, "PlaceholderV2"), "string[2,1]");
+}
+
+TEST(FeedTypesTest, RowSplitsThatAreAnInputStayOne) {
+  Graph graph = GraphOf(DataType::kString);
+  Node splits;
+  splits.name = "x/row_splits";
+  splits.op = "Placeholder";
+  splits.attrs.Set("dtype", DataType::kInt64);
+  ASSERT_TRUE(graph.AddNode(std::move(splits)).ok());
+  Session::Feeds feeds = {{"x", TensorOf<uint8_t>(DataType::kUint8, {'a', 'b'})}, {"x/row_splits", TensorOf<int64_t>(DataType::kInt64, {0, 2})}};
+  ASSERT_TRUE(JoinByteStrings(graph, feeds).ok());
+  ASSERT_EQ(feeds.size(), 2);
+  EXPECT_THAT(feeds["x"].strings(), ElementsAre("ab"));
+  EXPECT_EQ(feeds["x/row_splits"].num_elements(), 2);
+}
+
+TEST(FeedTypesTest, RowSplitsThatAreNoneOfTheBytesAreRefused) {
+  const auto refusal = [](const Shape& shape, const std::vector<int64_t>& splits) {
+    return std::string(Joined(DataType::kString, shape, splits).status().message());
+  };
+  EXPECT_THAT(refusal(Shape({-1}), {0, 3}), HasSubstr("feed x/row_splits is int64[2], expected numbers from 0 up to 5"));
+  EXPECT_THAT(refusal(Shape({-1}), {0, 9, 5}), HasSubstr("number 1 is 9"));
+  EXPECT_THAT(refusal(Shape({-1}), {0, 3, 2, 5}), HasSubstr("number 2 is 2"));
+  EXPECT_THAT(refusal(Shape({-1}), {1, 5}), HasSubstr("number 0 is 1"));
+  EXPECT_THAT(refusal(Shape({-1}), {}), HasSubstr("one more than strings"));
+  EXPECT_THAT(refusal(Shape({3}), {0, 2, 5}), HasSubstr("4 numbers for string[3]"));
+  EXPECT_THAT(refusal(Shape({-1, 2}), {0, 1, 2, 5}), HasSubstr("one number more than strings, which fill whole rows, for string[?,2]"));
+  EXPECT_THAT(refusal(Shape({-1, 0}), {0, 5}), HasSubstr("for string[?,0]"));
 }
 
 }  // namespace

@@ -95,6 +95,22 @@ z = Neg(it:1)
   EXPECT_EQ(SyntheticFeedTypes(*graph, {"z"}, {}, {{"it:3", Shape({7})}}, {}).status().code(), absl::StatusCode::kNotFound);
 }
 
+// All parts of an Optional, since the node that makes it is taken as a whole.
+TEST(SyntheticFeedsTest, StandInForTheElementsOfAnOptional) {
+  const absl::StatusOr<Graph> graph = ParseGraphText(R"(
+it = IteratorV2()
+next = IteratorGetNextAsOptional(it) {output_types=[float, int64], output_shapes=[shape[?,3], shape[]]}
+has = OptionalHasValue(next)
+)");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const auto types = SyntheticFeedTypes(*graph, {"has"}, {}, {{"next", Shape({5, 3})}}, {});
+  ASSERT_TRUE(types.ok()) << types.status();
+  EXPECT_EQ(types->size(), 2);
+  EXPECT_EQ(types->at("next").ToString(), "float[5,3]");
+  EXPECT_EQ(types->at("next:1").ToString(), "int64[]");
+  EXPECT_EQ(SyntheticFeedTypes(*graph, {"has"}, {}, {}, {{"next:0", {}}})->size(), 1);
+}
+
 TEST(SyntheticFeedsTest, NothingBehindWhatAFileGivesIsNeeded) {
   const absl::StatusOr<Graph> graph = ParseGraphText(R"(
 s = Placeholder() {dtype=string, shape=shape[?]}
@@ -217,6 +233,7 @@ TEST(GraphFactsTest, CountsWhatCalledFunctionsHoldOnce) {
   Graph graph;
   const NodeId call = Add(graph, "c", "StatefulPartitionedCall");
   graph.mutable_node(call).attrs.Set("f", FunctionRef{"outer", nullptr});
+  graph.mutable_node(Add(graph, "elsewhere", "RemoteCall")).attrs.Set("f", FunctionRef{"inner", nullptr});
   Add(graph, "r", "Relu");
   graph.set_library(library);
   EXPECT_THAT(OpCounts(graph), testing::ElementsAre(testing::Pair("Pow", 1), testing::Pair("Relu", 1)));

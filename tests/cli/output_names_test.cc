@@ -76,5 +76,19 @@ TEST_F(OutputNamesTest, EveryPartOfACheckpointIsAnInput) {
   EXPECT_EQ(VerdictOnReport(Make("ck.json")), "");
 }
 
+TEST_F(OutputNamesTest, ExternalDataOfAnOnnxModelIsAnInput) {
+  options_.input.onnx = Make("model.onnx");
+  options_.output.variables_out = Make("weights.bin");
+  EXPECT_TRUE(CheckOutputNames(options_).ok());
+  const absl::Status status = CheckOutputNames(options_, {Path("weights.bin")});
+  EXPECT_EQ(ExitStatus(status), kExitUsage);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("would overwrite the file of --onnx"));
+}
+
+TEST_F(OutputNamesTest, TheGraphOfASavedModelMayBeText) {
+  options_.input.saved_model = Path("model");
+  EXPECT_THAT(VerdictOnReport(Make("model/saved_model.pbtxt")), HasSubstr("would overwrite the file of --saved_model"));
+}
+
 }  // namespace
 }  // namespace millrace::cli

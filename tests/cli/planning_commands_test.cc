@@ -331,7 +331,8 @@ TEST_F(PlanningCommandsTest, FitSaysThatHostMemoryIsMissing) {
   options_.engine.host_memory = "1KiB";
   const absl::Status status = FitCommand(options_, environment_);
   EXPECT_EQ(ExitStatus(status), kExitDoesNotFit);
-  EXPECT_THAT(std::string(status.message()), testing::AllOf(HasSubstr("bytes of host memory"), HasSubstr("the budget is 1024")));
+  EXPECT_THAT(std::string(status.message()), testing::AllOf(HasSubstr("bytes of host memory"), HasSubstr("the budget is 1024"),
+                                                            HasSubstr("; largest variables and constants: ")));
 }
 
 TEST_F(PlanningCommandsTest, FitIsOfAModelOrOfAGraph) {

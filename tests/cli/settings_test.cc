@@ -1,6 +1,10 @@
 // What flags of devices and disks say, and errors of wrong usage.
 #include "cli/settings.h"
 
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <string>
 
@@ -101,6 +105,42 @@ TEST(MakeSessionOptions, NoPartsAreNotBesideOthers) {
   EXPECT_TRUE(MakeSessionOptions(options, "tensorflowmem").ok());
   options.strategy.parts = {"none", "swap"};
   EXPECT_EQ(ExitStatus(MakeSessionOptions(options, "tensorflowmem").status()), kExitUsage);
+}
+
+TEST(MakeSessionOptions, HostMemoryIsTheFlagsElseTheMachines) {
+  Options options;
+  const auto host_bytes = [&](const char* flag) {
+    options.engine.host_memory = flag;
+    return MakeSessionOptions(options, "planned")->planning.host_memory_bytes;
+  };
+  EXPECT_EQ(host_bytes(""), PlanningOptions::kNoLimit);
+  options.engine.machine = absl::StrCat(testing::TempDir(), "/settings_test_machine_", getpid(), ".pbtxt");
+  std::ofstream(options.engine.machine) << "host_memory: '2MiB' tensor_alignment_bytes: 256";
+  EXPECT_EQ(host_bytes(""), 2 << 20);
+  EXPECT_EQ(host_bytes("1MiB"), 1 << 20);
+  EXPECT_EQ(host_bytes("none"), PlanningOptions::kNoLimit);
+  EXPECT_EQ(MakeSessionOptions(options, "planned")->machine.tensor_alignment_bytes, 256);
+  std::filesystem::remove(options.engine.machine);
+}
+
+TEST(MakeSessionOptions, SlowedLinksAreThoseOfTheMachine) {
+  Options options;
+  options.engine.link_gbps = 3;
+  EXPECT_EQ(MakeSessionOptions(options, "planned")->machine.to_host_bytes_per_second, 3e9);
+  options.engine.link_gbps = 1e-12;
+  const absl::Status status = MakeSessionOptions(options, "planned").status();
+  EXPECT_EQ(ExitStatus(status), kExitUsage);
+  EXPECT_EQ(status.message(), "--link_gbps is 1e-12, expected 0 (not slowed) or GB/s, 1e-09 to 1e+21");
+}
+
+TEST(DeviceBudgets, NoneIsNoLimitWhateverTheMachineHas) {
+  PlanningOptions planning;
+  DeviceBudgets().Apply(planning);
+  EXPECT_EQ(planning.device_memory_bytes, PlanningOptions::kNoLimit);
+  EXPECT_EQ(planning.BudgetOf(0), 0);
+  EXPECT_EQ(BaselineOf({}).device_memory_bytes, PlanningOptions::kNoLimit);
+  DeviceBudgets{.bytes = 5}.Apply(planning);
+  EXPECT_EQ(planning.BudgetOf(0), 5);
 }
 
 TEST(CheckRuns, ADiskIsAFolder) {

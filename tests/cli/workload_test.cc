@@ -2,8 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
 
 #include "absl/strings/str_cat.h"
+#include "cli/exit_status.h"
 #include "cli/train.h"
 #include "cli/variable_files.h"
 #include "fake_session.h"
@@ -66,6 +71,48 @@ b = VariableV2() {dtype=float, shape=shape[], container="c"}
   options_.input = {.saved_model = "folder", .checkpoint_in = "checkpoint"};
   EXPECT_EQ(LoadWorkload(options_.input, FeedValues::kTypesOnly, world_.environment).status().message(),
             "checkpoint: no layer/w/VALUE, the value of variable w");
+}
+
+TEST_F(WorkloadTest, ErrorsOfFilesAreWrongUsageWhereNoFileCanBeRead) {
+  const auto refused = [](const std::string&) { return absl::InvalidArgumentError("refused"); };
+  world_.environment.load_saved_model = refused;
+  world_.environment.load_onnx = [](const std::string&, const OnnxOptions&) { return absl::InvalidArgumentError("refused"); };
+  world_.environment.load_plan = refused;
+  world_.environment.open_checkpoint_reader = refused;
+  const auto exit_status = [&](auto change) {
+    InputOptions input{.graph = "graph.pb", .targets = {"train"}};
+    change(input);
+    return ExitStatus(LoadWorkload(input, FeedValues::kTypesOnly, world_.environment).status());
+  };
+  const std::string folder = MILLRACE_SOURCE_DIR "/tests/import";
+  const std::string file = folder + "/data/tensorflow.index";
+  for (const auto& [path, expected] : {std::pair(file, kExitFailed), std::pair(file + "/missing", kExitUsage), std::pair(folder, kExitUsage)}) {
+    EXPECT_EQ(exit_status([&, path = path](InputOptions& in) { in.plan_in = path; }), expected) << path;
+    EXPECT_EQ(exit_status([&, path = path](InputOptions& in) { in.graph.clear(), in.onnx = path; }), expected) << path;
+    EXPECT_EQ(exit_status([&, path = path](InputOptions& in) { in.checkpoint_in = path; }), expected) << path;
+    world_.environment.load_arrays = refused;
+    EXPECT_EQ(exit_status([&, path = path](InputOptions& in) { in.feeds = path; }), expected) << path;
+    world_.environment.load_graph = refused;
+    EXPECT_EQ(exit_status([&, path = path](InputOptions& in) { in.graph = path; }), expected) << path;
+    world_.environment.load_graph = [](const std::string&) -> absl::StatusOr<MetaGraph> { return Graph(); };
+  }
+  EXPECT_EQ(exit_status([&](InputOptions& in) { in.graph.clear(), in.saved_model = folder; }), kExitUsage);
+}
+
+// In a process of its own, for the sake of those who may read all.
+TEST(ExitStatusTest, OfAPipeThatCannotBeOpenedIsThatOfWrongUsage) {
+  const std::string pipe = absl::StrCat(testing::TempDir(), "/workload_test_pipe_", getpid());
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const absl::Status refused = absl::InvalidArgumentError("refused");
+  EXPECT_EQ(ExitStatus(AsInputError(refused, pipe)), kExitFailed);
+  ASSERT_EQ(chmod(pipe.c_str(), 0), 0);
+  const auto exit_without_rights = [&] {
+    constexpr uid_t kNobody = 65534;
+    if (getuid() == 0 && setuid(kNobody) != 0) std::exit(EXIT_FAILURE);
+    std::exit(ExitStatus(AsInputError(refused, pipe)));
+  };
+  EXPECT_EXIT(exit_without_rights(), testing::ExitedWithCode(kExitUsage), "");
+  unlink(pipe.c_str());
 }
 
 // The graph does not tell the shape of v.
@@ -297,12 +344,37 @@ TEST_F(SavedModelWorkloadTest, InputsAreNamedByTheirKeys) {
 }
 
 TEST_F(SavedModelWorkloadTest, WhatCannotBeReadIsRefusedWhereItIsAskedFor) {
-  signature_.unread["rows"] = absl::UnimplementedError("'rows' is neither a dense nor a sparse tensor");
-  EXPECT_TRUE(Load().ok());
+  const absl::Status neither = absl::UnimplementedError("'rows' is neither a dense nor a sparse tensor");
+  signature_.unread_outputs["rows"] = neither;
+  {
+    Logged told(google::GLOG_WARNING);
+    EXPECT_TRUE(Load().ok());
+    EXPECT_THAT(told.lines, testing::Contains("output 'rows' is neither a dense nor a sparse tensor, and is left out"));
+  }
   options_.input.fetches = {"rows"};
   EXPECT_EQ(std::string(Load().status().message()), "fetch: 'rows' is neither a dense nor a sparse tensor");
+  // An input of that name is another thing.
+  signature_.unread_outputs.clear();
+  signature_.unread_inputs["rows"] = neither;
+  EXPECT_EQ(std::string(Load().status().message()), "fetch rows: the signature has no such output, expected sum");
+  options_.input.fetches.clear();
+  {
+    Logged told(google::GLOG_WARNING);
+    EXPECT_TRUE(Load().ok());
+    EXPECT_THAT(told.lines, testing::Not(testing::Contains(HasSubstr("rows"))));
+  }
+  feeds_["rows"] = Tensor::Scalar(1.0f);
+  EXPECT_EQ(std::string(Load().status().message()), "feed: 'rows' is neither a dense nor a sparse tensor");
   world_.environment.load_saved_model = [](const std::string&) { return SavedModel(); };
   EXPECT_THAT(std::string(Load().status().message()), testing::StartsWith("the model has no signature 'serve', nor another, so nothing in it can be run"));
+}
+
+TEST_F(WorkloadTest, AnInterruptEndsInitialisationBeforeTheModelsOwn) {
+  Workload workload;
+  workload.model_init.targets = {"init"};
+  FakeSession session({}, world_.engine);
+  EXPECT_TRUE(absl::IsCancelled(Initialise(workload, session, [] { return true; })));
+  EXPECT_FALSE(world_.engine.init_run);
 }
 
 TEST_F(WorkloadTest, ReadingValuesCanBeInterrupted) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "millrace/import.h"
 #include "program.h"
@@ -97,14 +98,13 @@ TEST_F(BadInputTest, NumbersOfAnotherTypeAreConverted) {
 }
 
 TEST_F(BadInputTest, FilesThatAreNoGraph) {
-  ExpectRefused(Run("missing.pb", {"--fetches=y:0"}), 1, HasSubstr("missing.pb"));
   program_.Write("empty.pb", "");
   ExpectRefused(Run("empty.pb", {"--fetches=y:0"}), 1, HasSubstr("empty.pb"));
   program_.Write("noise.pb", std::string("\xff\x00\x13\x37 noise", 10));
   ExpectRefused(Run("noise.pb", {"--fetches=y:0"}), 1, HasSubstr("noise.pb"));
   program_.Write("text.pbtxt", "node { name: 'x' op }");
   ExpectRefused(Run("text.pbtxt", {"--fetches=y:0"}), 1, HasSubstr("text.pbtxt"));
-  ExpectRefused(Run(".", {"--fetches=y:0"}), 1, HasSubstr("folder"));
+  ExpectRefused(Run(".", {"--fetches=y:0"}), 2, HasSubstr("folder"));
 }
 
 TEST_F(BadInputTest, TruncatedGraphs) {
@@ -203,7 +203,7 @@ TEST_F(BadInputTest, AbsurdFlagsAreWrongUsage) {
   for (const char* flag : {"--flagfileX=f", "--versions", "--helpfull", "--undefok=steps"}) {
     ExpectRefused(Run("graph.pbtxt", {"--fetches=y:0", flag}), 2, HasSubstr("unknown flag --"));
   }
-  ExpectRefused(program_.Run({"run", "--fetches=y:0", "--saved_model=" + std::string(300, 'x')}), 1, HasSubstr("File name too long"));
+  ExpectRefused(program_.Run({"run", "--fetches=y:0", "--saved_model=" + std::string(300, 'x')}), 2, HasSubstr("File name too long"));
   ExpectRefused(program_.Run({"frobnicate"}), 2, HasSubstr("frobnicate"));
   ExpectRefused(program_.Run({}), 2, HasSubstr("--help"));
 }
@@ -219,13 +219,28 @@ TEST_F(BadInputTest, MoreThanTheMachineHolds) {
                      AllOf(HasSubstr("RESOURCE_EXHAUSTED"), HasSubstr("needs 16384.0 GiB of this machine's memory")));
 }
 
-TEST_F(BadInputTest, FoldersAndDevicesAreNoFiles) {
+TEST_F(BadInputTest, AFileThatCannotBeReadIsWrongUsageAndBadContentsAreAFailedRunButForSettings) {
   program_.Write("graph.pbtxt", kX + UnaryNode("y", "Relu", "x"));
-  for (const char* flag : {"--machine=", "--profile_in=", "--plan_in=", "--flagfile=", "--feeds=", "--graph="}) {
-    const int exit_status = flag == std::string("--plan_in=") || flag == std::string("--feeds=") || flag == std::string("--graph=") ? 1 : 2;
-    ExpectRefused(Run("graph.pbtxt", {"--fetches=y:0", flag + program_.Path("")}), exit_status, HasSubstr("is a folder, expected a file"));
-    ExpectRefused(Run("graph.pbtxt", {"--fetches=y:0", flag + std::string("/dev/zero")}), exit_status,
-                  HasSubstr("/dev/zero is a device, expected a file or a pipe"));
+  program_.Write("noise", "no such format");
+  program_.Write("noise.index", "no such format");
+  std::filesystem::create_directory(program_.Path("model"));
+  program_.Write("model/saved_model.pb", "no such format");
+  const struct {
+    const char* flag;
+    const char* bad;
+    int exit_status;
+  } kinds[] = {{"--graph=", "noise", 1},       {"--onnx=", "noise", 1},   {"--saved_model=", "model", 1}, {"--feeds=", "noise", 1},    {"--checkpoint_in=", "noise", 1},
+               {"--plan_in=", "noise", 1},     {"--machine=", "noise", 2}, {"--profile_in=", "noise", 2},  {"--flagfile=", "noise", 2}};
+  for (const auto& [flag, bad, exit_status] : kinds) {
+    const bool is_graph = flag == std::string("--onnx=") || flag == std::string("--saved_model=");
+    const auto with = [&, flag = flag](const std::string& path) {
+      return is_graph ? program_.Run({"run", flag + path}) : Run("graph.pbtxt", {"--fetches=y:0", "--synthetic_feeds", flag + path});
+    };
+    ExpectRefused(with(program_.Path("missing")), 2, AllOf(HasSubstr("missing"), HasSubstr("No such file")));
+    ExpectRefused(with(program_.Path(bad)), exit_status, HasSubstr(bad));
+    if (flag == std::string("--saved_model=") || flag == std::string("--checkpoint_in=")) continue;  // which name folders and prefixes
+    ExpectRefused(with(program_.Path("")), 2, HasSubstr("is a folder, expected a file"));
+    ExpectRefused(with("/dev/zero"), 2, HasSubstr("/dev/zero is a device, expected a file or a pipe"));
   }
 }
 

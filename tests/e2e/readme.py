@@ -38,7 +38,10 @@ def main(binary, readme):
         for words in commands:
             missing = missing_files(words, pathlib.Path(folder))
             done = subprocess.run([binary, *words], capture_output=True, text=True, check=False, cwd=folder)
-            fine = done.returncode == 1 and any(name in done.stderr for name in missing) if missing else done.returncode == 0
+            if missing:
+                fine = done.returncode == 2 and "No such file" in done.stderr and any(name in done.stderr for name in missing)
+            else:
+                fine = done.returncode == 0
             if not fine or "has no effect" in done.stderr:
                 raise SystemExit(f"millrace {shlex.join(words)}\nexit status {done.returncode}: {done.stderr.strip()[-1000:]}")
 

@@ -68,6 +68,49 @@ TEST_F(SavedModelTest, IsInitialisedWithTheValuesThatItHas) {
   EXPECT_THAT(outcome.out, HasSubstr("losses         3\n"));
 }
 
+// `n` is the length of an asset, `positive` has nothing to do with it.
+void WriteModelOfAnAsset(const TestedProgram& program, const std::string& folder) {
+  std::filesystem::create_directories(program.Path(folder + "/assets"));
+  program.Write(folder + "/assets/words.txt", "some\nwords");
+  const std::string of_float = Attr("T", "type: DT_FLOAT");
+  program.Write(folder + "/saved_model.pbtxt",
+                absl::StrCat("meta_graphs { meta_info_def { tags: 'serve' } graph_def {\n", ConstText("words", "DT_STRING", "} string_val: ''"),
+                             NodeText("content", "ReadFile", {"words"}, ""), NodeText("length", "StringLength", {"content"}, ""),
+                             NodeText("x", "Placeholder", {}, Attr("dtype", "type: DT_FLOAT") + Attr("shape", "shape { dim { size: 2 } }")),
+                             NodeText("relu", "Relu", {"x"}, of_float),
+                             "} asset_file_def { tensor_info { name: 'words:0' } filename: 'words.txt' }\n"
+                             "signature_def { key: 'n' value { outputs { key: 'n' value { name: 'length:0' dtype: DT_INT32 tensor_shape { } } } } }\n"
+                             "signature_def { key: 'positive' value {\n"
+                             "inputs { key: 'x' value { name: 'x:0' dtype: DT_FLOAT tensor_shape { dim { size: 2 } } } }\n"
+                             "outputs { key: 'y' value { name: 'relu:0' dtype: DT_FLOAT tensor_shape { dim { size: 2 } } } } } } }"));
+}
+
+TEST(SavedModel, ReadsItsAssetsWhereItLies) {
+  const TestedProgram program;
+  WriteModelOfAnAsset(program, "model");
+  const Outcome outcome = program.Run({"run", "--saved_model=" + program.Path("model"), "--signature=n"});
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("losses         10\n"));
+}
+
+TEST(SavedModel, IsTheSameGraphInAnotherFolder) {
+  const TestedProgram program;
+  for (const char* const folder : {"model", "moved"}) WriteModelOfAnAsset(program, folder);
+  const auto run = [&](const char* folder, const std::string& signature, const std::string& plan) {
+    return program.Run({"run", "--saved_model=" + program.Path(folder), "--signature=" + signature, "--synthetic_feeds", plan});
+  };
+  const std::string plan = program.Path("plan.pbtxt");
+  for (const char* const signature : {"positive", "n"}) {
+    ASSERT_EQ(run("model", signature, "--plan_out=" + plan).exit_status, 0);
+    const Outcome moved = run("moved", signature, "--plan_in=" + plan);
+    EXPECT_EQ(moved.exit_status, 0) << moved.err;
+  }
+  program.Write("moved/assets/words.txt", "others");
+  const Outcome changed = run("moved", "n", "--plan_in=" + plan);
+  EXPECT_EQ(changed.exit_status, 1);
+  EXPECT_THAT(changed.err, HasSubstr("the plan does not compute what this graph does"));
+}
+
 TEST_F(SavedModelTest, RunsWithoutAnInitialisationThatReadsWhatIsNotThere) {
   const Outcome outcome = RunWith(ConstText("elsewhere", "DT_STRING", "} string_val: '/nowhere/file'") +
                                   NodeText("other", "RestoreV2", {"elsewhere", "keys", "slices"}, Attr("dtypes", "list { type: DT_INT32 }")) +

@@ -159,6 +159,7 @@ meta_graphs {
           tensor_shape { dim { size: -1 } dim { size: 3 } }
         }
       }
+      inputs { key: "ragged" value { composite_tensor { components { name: "x:0" } } } }
       outputs { key: "rows" value { composite_tensor { components { name: "y:0" } } } }
       outputs { key: "y" value { name: "y:0" dtype: DT_FLOAT tensor_shape { } } }
     }
@@ -173,11 +174,14 @@ meta_graphs {
   const SavedSignature& sparse = model->signatures.at("sparse");
   EXPECT_EQ(InfosText(sparse.inputs), " x/dense_shape=of:0:int64[2] x/indices=at:0:int64[?,2] x/values=x:0:float[?]");
   EXPECT_EQ(InfosText(sparse.outputs), " y=y:0:float[]");
-  EXPECT_EQ(std::string(sparse.unread.at("rows").message()), "'rows' is neither a dense nor a sparse tensor");
+  EXPECT_EQ(std::string(sparse.unread_outputs.at("rows").message()), "'rows' is neither a dense nor a sparse tensor");
+  EXPECT_EQ(std::string(sparse.unread_inputs.at("ragged").message()), "'ragged' is neither a dense nor a sparse tensor");
+  EXPECT_EQ(sparse.unread_outputs.size() + sparse.unread_inputs.size(), 2);
   EXPECT_THAT(std::string(model->unread_signatures.at("strange").message()), HasSubstr("z"));
   const Node& words = model->graph.node(model->graph.Find("words"));
   EXPECT_EQ(words.op, "Const");
   EXPECT_EQ(words.attrs.GetOr<Tensor>("value", Tensor()).strings()[0], "/models/m/assets/words.txt");
+  EXPECT_EQ(words.attrs.GetOr<std::string>("_asset_file", ""), "words.txt");
 }
 
 // As TensorFlow 1 writes them.

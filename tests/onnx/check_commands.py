@@ -48,6 +48,7 @@ def main(binary, folder):
             failures += not good
             print("ok  " if good else "FAIL", arguments, "" if good else f"{done.returncode} {done.stderr}")
         failures += colons(binary, folder, scratch)
+        failures += external_data(binary, scratch)
     return 1 if failures else 0
 
 
@@ -63,6 +64,31 @@ def colons(binary, folder, scratch):
         done = subprocess.run([binary, "run", f"--onnx={scratch}/colon.onnx", f"--feeds={scratch}/colon.npz"], capture_output=True, text=True, check=False)
         failures += done.returncode != 0
         print("FAIL" if done.returncode else "ok  ", "fed as", name, done.stderr)
+    return failures
+
+
+def message(*fields):
+    """A protobuf of small fields by number: integers, texts, messages."""
+    encoded = b""
+    for number, value in fields:
+        data = value.encode() if isinstance(value, str) else value
+        encoded += bytes([number << 3, data]) if isinstance(data, int) else bytes([number << 3 | 2, len(data)]) + data
+    return encoded
+
+
+def external_data(binary, scratch):
+    """Outputs never replace the files that hold a model's weights."""
+    weights, content = pathlib.Path(f"{scratch}/w.bin"), np.float32(3).tobytes()
+    weights.write_bytes(content)
+    w = message((1, 1), (2, 1), (8, "w"), (13, message((1, "location"), (2, "w.bin"))), (14, 1))
+    graph = message((1, message((1, "w"), (2, "y"), (4, "Relu"))), (5, w), (12, message((1, "y"))))
+    pathlib.Path(f"{scratch}/external.onnx").write_bytes(message((1, 8), (7, graph), (8, message((2, 17)))))
+    failures = 0
+    for output, status in ((f"--variables_out={weights}", 2), (f"--variables_out={scratch}/v.npz", 0)):
+        done = subprocess.run([binary, "run", f"--onnx={scratch}/external.onnx", output], capture_output=True, text=True, check=False)
+        good = done.returncode == status and (status == 0 or "would overwrite the file of --onnx" in done.stderr) and weights.read_bytes() == content
+        failures += not good
+        print("ok  " if good else "FAIL", output, "" if good else done.stderr)
     return failures
 
 

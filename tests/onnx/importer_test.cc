@@ -391,6 +391,7 @@ TEST_F(ExternalData, IsReadFromTheModelsFolder) {
   const absl::StatusOr<OnnxModel> model = Load("weights.bin", "4", "24");
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ(model->variables.at("fc.weight").as<float>()[0], 1);
+  EXPECT_EQ(model->external_files, std::vector<std::string>{std::filesystem::canonical(folder_ / "weights.bin").string()});
 }
 
 // The constant is [2, 3], which the result's shape becomes.
@@ -412,6 +413,7 @@ TEST_F(ExternalData, OfAttributesIsReadToo) {
   const absl::StatusOr<OnnxModel> model = Load(maker);
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ(model->graph.type({model->graph.Find("y"), 0}).shape, Shape({2, 3}));
+  EXPECT_EQ(model->external_files.size(), 1u);
 }
 
 TEST_F(ExternalData, IsNeverReadFromOutside) {

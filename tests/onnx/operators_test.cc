@@ -253,6 +253,21 @@ TEST(OnnxOperators, BeforeOpset7TrainingIsWhatIsNoTest) {
   ExpectElements<float>(OfNode("Dropout", ones, {}, 7), {100}, std::vector<float>(100, 1));
 }
 
+TEST(OnnxOperators, BeforeOpset9BatchNormsMayBeOfEveryElementOfAChannel) {
+  const Arrays feeds = {{"a", Floats({2, 1, 2}, {0, 2, 4, 6})}, {"b", Floats({1, 2}, {1, 2})}, {"c", Floats({1, 2}, {0, 1})},
+                        {"d", Floats({1, 2}, {1, 2})}, {"e", Floats({1, 2}, {1, 4})}};
+  const auto expect = [&](int64_t opset, std::vector<float> values) {
+    const absl::StatusOr<Tensor> y = OfNode("BatchNormalization", feeds, WithInts({{"spatial", 0}}), opset);
+    ASSERT_TRUE(y.ok()) << y.status();
+    EXPECT_EQ(y->shape(), Shape({2, 1, 2}));
+    EXPECT_THAT(y->as<float>(), ::testing::Pointwise(::testing::FloatNear(1e-4f), values));
+  };
+  expect(8, {-1, 1, 3, 5});
+  expect(6, {-1, -1, 1, 3});  // of the batch
+  const absl::Status refused = OfNode("BatchNormalization", feeds, {}, 8).status();
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("expected a value for each channel"));
+}
+
 TEST(OnnxOperators, LargeNumbersWithoutASignAreNotNegative) {
   constexpr uint64_t kLarge = uint64_t{1} << 63;
   const Tensor x = Longs({2}, {kLarge, 1}), y = Longs({2}, {10, kLarge});

@@ -130,6 +130,34 @@ TEST(OnnxLoops, OfNoStepsCollectNoRows) {
   EXPECT_EQ(got->at("columns").shape(), Shape({3, 0}));
 }
 
+TEST(OnnxLoops, OfOpset8ScanEveryElementOfABatch) {
+  ModelMaker sums(8);
+  sums.Input("before", {}).Input("element", {}).Output("after").Output("so_far");
+  sums.Node("Add", {"before", "element"}, {"after"});
+  sums.Node("Identity", {"after"}, {"so_far"});
+  const auto scanned = [&](const char* lengths, bool reverse, int64_t batch = 2) -> absl::StatusOr<Arrays> {
+    ModelMaker maker(8);
+    maker.Input("start", {batch}).Input("x", {batch, 3}).IntInitializer("lengths", {2}, {3, 2}).Output("sum").Output("sums");
+    onnx_proto::NodeProto& scan = maker.Node("Scan", {lengths, "start", "x"}, {"sum", "sums"});
+    SetGraph(scan, "body", sums);
+    SetInt(scan, "num_scan_inputs", 1);
+    if (reverse) SetInts(scan, "directions", {1});
+    std::vector<float> start = {0, 5}, x = {1, 2, 3, 10, 20, 30};
+    start.resize(batch);
+    x.resize(3 * batch);
+    return RunOnce(maker.bytes(), {{"start", Floats({batch}, start)}, {"x", Floats({batch, 3}, x)}});
+  };
+  const absl::StatusOr<Arrays> forward = scanned("", false), backward = scanned("", true);
+  ASSERT_TRUE(forward.ok()) << forward.status();
+  EXPECT_THAT(forward->at("sum").as<float>(), ElementsAre(6, 65));
+  EXPECT_EQ(forward->at("sums").shape(), Shape({2, 3}));
+  EXPECT_THAT(forward->at("sums").as<float>(), ElementsAre(1, 3, 6, 15, 35, 65));
+  ASSERT_TRUE(backward.ok()) << backward.status();
+  EXPECT_THAT(backward->at("sums").as<float>(), ElementsAre(3, 5, 6, 35, 55, 65));
+  EXPECT_THAT(std::string(scanned("lengths", false).status().message()), HasSubstr("sequence_lens"));
+  EXPECT_THAT(std::string(scanned("", false, 0).status().message()), HasSubstr("Scan of an empty batch (opset 8)"));
+}
+
 TEST(OnnxLoops, HaveConstantsOnceNotAtEveryStep) {
   ModelMaker body, maker;
   body.Input("i", {}, TensorProto::INT64).Input("going", {}, TensorProto::BOOL).Input("s", {300}).Output("still").Output("s3");

@@ -20,6 +20,7 @@
 #include "plan/simulator.h"
 #include "runtime/executor.h"
 #include "testlib/golden.h"
+#include "testlib/inline_task_runner.h"
 #include "testlib/random_graph.h"
 #include "testlib/random_request.h"
 #include "testlib/test_kernels.h"
@@ -133,7 +134,7 @@ TEST(DeviceSpecs, AreRefusedWhenTheyAreNone) {
 // The executor on null devices, whose lanes wait as on real ones.
 absl::StatusOr<StepStats> RunOnNullDevices(const ExecutionPlan& plan) {
   const auto kernels = testing::SharedTestKernels();
-  const std::unique_ptr<TaskRunner> runner = MakeInlineTaskRunner();
+  testing::InlineTaskRunner runner;
   std::vector<std::unique_ptr<RuntimeDevice>> devices;
   RuntimeContext context;
   for (size_t d = 0; d < plan.devices.size(); ++d) {
@@ -143,7 +144,7 @@ absl::StatusOr<StepStats> RunOnNullDevices(const ExecutionPlan& plan) {
   KernelCache cache(*kernels);
   HostMemory host(0);
   VariableStore variables(&host);
-  context.runner = runner.get();
+  context.runner = &runner;
   context.kernels = &cache;
   context.host = &host;
   context.variables = &variables;

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "gtest/gtest.h"
+#include "passes/memory/skyline.h"
 
 namespace millrace {
 namespace {
@@ -109,7 +110,7 @@ TEST(PackBlocks, NoTwoLiveBlocksShareBytes) {
   for (uint32_t seed = 0; seed < 60; ++seed) {
     const Blocks blocks = RandomBlocks(seed, 1 + seed * 5, 1 + seed * 4, 1 + seed);
     SCOPED_TRACE(seed);
-    ExpectValid(blocks, PackSkyline(blocks, Lives(blocks)));
+    ExpectValid(blocks, SkylinePacker(blocks).Pack(Lives(blocks)));
     for (int64_t budget : {int64_t{0}, SlowPeak(blocks), 2 * SlowPeak(blocks)}) {
       const Packing packing = PackBlocks(blocks, budget);
       ExpectValid(blocks, packing);
@@ -135,7 +136,7 @@ TEST(PackBlocks, WhatHasItsPlaceAlreadyLiesBelowTheOthers) {
       }
       top += 64 * (k + 1);
     }
-    Packing packing = PackSkyline(blocks, Lives(blocks), floor);
+    Packing packing = SkylinePacker(blocks, floor).Pack(Lives(blocks));
     for (const PlacedBlock& placed : floor) packing.offsets.push_back(placed.offset);
     ExpectValid(all, packing);
     SkylineKey key = SkylineKey::kAny;
@@ -157,7 +158,7 @@ TEST(PackBlocks, NestedLivesPackWithoutWaste) {
     Blocks blocks;
     Nest(random, 0, 200, blocks);
     std::shuffle(blocks.begin(), blocks.end(), random);
-    EXPECT_EQ(PackSkyline(blocks, Lives(blocks)).heap_bytes, PeakBytes(blocks)) << "seed " << seed << ", " << blocks.size();
+    EXPECT_EQ(SkylinePacker(blocks).Pack(Lives(blocks)).heap_bytes, PeakBytes(blocks)) << "seed " << seed << ", " << blocks.size();
   }
 }
 

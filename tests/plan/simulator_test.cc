@@ -3,6 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "plan/plan_text.h"
+#include "plan/step_order.h"
 #include "testlib/example_plans.h"
 
 namespace millrace::testing {
@@ -16,6 +23,47 @@ Machine SlowMachine() {
   Machine machine;
   machine.to_host_bytes_per_second = machine.to_device_bytes_per_second = 1;
   return machine;
+}
+
+// `name` centred in `width`, cut when longer.
+std::string Centred(const std::string& name, int64_t width) {
+  std::string text = name.substr(0, width);
+  const int64_t left = (width - static_cast<int64_t>(text.size())) / 2;
+  return absl::StrCat(std::string(left, ' '), text, std::string(width - left - text.size(), ' '));
+}
+
+// A picture of events in columns of a second; times are rounded to whole ones. Unused lanes are left out.
+//
+//   time      0    1    2    3    4
+//   compute   | f1 | f2 |    |loss|
+//   to-host   |    | a  |    |    |
+std::string TimelineToText(const ExecutionPlan& plan, absl::Span<const TraceEvent> events) {
+  constexpr int64_t kCell = 5;  // "| f1 "
+  constexpr int64_t kMargin = 12;
+  const auto column = [](double seconds) { return static_cast<int64_t>(seconds + 0.5); };
+  int64_t columns = 0;
+  for (const TraceEvent& event : events) columns = std::max(columns, column(event.end_seconds));
+  std::string out = "time        ";
+  for (int64_t c = 0; c <= columns; ++c) {
+    const std::string number = absl::StrCat(c);
+    absl::StrAppend(&out, number, c < columns ? std::string(std::max<int64_t>(kCell - number.size(), 1), ' ') : "\n");
+  }
+  for (int32_t l = 0; l < static_cast<int32_t>(plan.lanes.size()); ++l) {
+    if (plan.lanes[l].num_steps() == 0) continue;
+    std::string line;
+    for (int64_t c = 0; c < columns; ++c) line += "|    ";
+    line += "|";
+    for (const TraceEvent& event : events) {
+      if (event.lane != l) continue;
+      const int64_t begin = column(event.start_seconds) * kCell, end = column(event.end_seconds) * kCell;
+      if (end <= begin) continue;
+      line.replace(begin + 1, end - begin - 1, Centred(NameOf(plan, l, event.step), end - begin - 1));
+    }
+    std::string name = LaneName(plan, l);
+    name.resize(kMargin, ' ');
+    absl::StrAppend(&out, name, line, "\n");
+  }
+  return out;
 }
 
 std::string Timeline(const ExecutionPlan& plan) {

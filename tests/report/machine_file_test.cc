@@ -26,6 +26,9 @@ TEST(MachineFileTest, ReadsWhatItWrites) {
   machine.device_memory_bytes = int64_t{3} << 30;
   machine.flops_per_second = 1.25e12;
   machine.launch_seconds = 2.5e-6;
+  machine.disk_bytes_per_second = 3.5e9;
+  machine.disk_latency_seconds = 40e-6;
+  machine.tensor_alignment_bytes = 256;
   const auto read = ParseMachine(MachineToText(machine));
   ASSERT_TRUE(read.ok()) << read.status() << MachineToText(machine);
   EXPECT_EQ(read->name, machine.name);
@@ -33,6 +36,9 @@ TEST(MachineFileTest, ReadsWhatItWrites) {
   EXPECT_EQ(read->host_memory_bytes, 0);
   EXPECT_EQ(read->flops_per_second, machine.flops_per_second);
   EXPECT_EQ(read->launch_seconds, machine.launch_seconds);
+  EXPECT_EQ(read->disk_bytes_per_second, machine.disk_bytes_per_second);
+  EXPECT_EQ(read->disk_latency_seconds, machine.disk_latency_seconds);
+  EXPECT_EQ(read->tensor_alignment_bytes, machine.tensor_alignment_bytes);
 }
 
 TEST(MachineFileTest, NamesTheLineOrFieldThatIsWrong) {
@@ -44,6 +50,9 @@ TEST(MachineFileTest, NamesTheLineOrFieldThatIsWrong) {
   EXPECT_NE(message("launch_seconds: -1").find("launch_seconds"), std::string::npos);
   EXPECT_NE(message("copy_launch_seconds: 1e308").find("copy_launch_seconds"), std::string::npos);
   EXPECT_NE(message("to_device_bytes_per_second: 1e-9").find("to_device"), std::string::npos);
+  EXPECT_NE(message("disk_bytes_per_second: 0").find("disk_bytes_per_second"), std::string::npos);
+  EXPECT_NE(message("disk_latency_seconds: -1").find("disk_latency_seconds"), std::string::npos);
+  EXPECT_NE(message("tensor_alignment_bytes: 96").find("tensor_alignment_bytes: 96, expected a power of two from 64"), std::string::npos);
   EXPECT_NE(message("memory_bytes_per_second: 1e300").find("memory_bytes_per_second"), std::string::npos);
 }
 

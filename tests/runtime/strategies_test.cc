@@ -10,6 +10,7 @@
 #include "passes/strategy.h"
 #include "plan/simulator.h"
 #include "testlib/executor_fixture.h"
+#include "testlib/inline_task_runner.h"
 
 namespace millrace::testing {
 namespace {
@@ -54,7 +55,7 @@ TEST(StrategiesOnTheNullDevice, EventsEqualTheSimulators) {
       ASSERT_NE(planned.plan, nullptr);
       const auto simulation = SimulatePlan(*planned.plan, Machine());
       ASSERT_TRUE(simulation.ok()) << simulation.status();
-      Runtime runtime(MakeInlineTaskRunner(), MakeNullDevice(0, budget, kernels));
+      Runtime runtime(std::make_unique<InlineTaskRunner>(), MakeNullDevice(0, budget, kernels));
       auto executor = runtime.Make(*planned.plan);
       ASSERT_TRUE(executor.ok()) << executor.status();
       StepStats stats;

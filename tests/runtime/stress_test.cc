@@ -12,6 +12,7 @@
 #include "plan/plan_verifier.h"
 #include "plan/simulator.h"
 #include "testlib/executor_fixture.h"
+#include "testlib/inline_task_runner.h"
 #include "testlib/lane_delays.h"
 #include "testlib/random_plan.h"
 
@@ -151,7 +152,7 @@ TEST(StressTest, OrderWithinAGroupDoesNotMatter) {
   for (InlineOrder order : {InlineOrder::kForward, InlineOrder::kReverse}) {
     for (uint64_t seed = 0; seed < 10; ++seed) {
       const RandomPlan random = MakeRandomPlan(OptionsFor(seed), 1);
-      Runtime runtime(MakeInlineTaskRunner(order, /*threads=*/4), nullptr);
+      Runtime runtime(std::make_unique<InlineTaskRunner>(order, /*threads=*/4), nullptr);
       auto executor = runtime.Make(random.plan);
       ASSERT_TRUE(executor.ok());
       ZeroVariables(random.plan, runtime.variables);
@@ -172,7 +173,7 @@ TEST(NullDeviceTest, EventsEqualTheSimulators) {
     }
     const auto simulation = SimulatePlan(random.plan, Machine());
     ASSERT_TRUE(simulation.ok()) << simulation.status();
-    Runtime runtime(MakeInlineTaskRunner(), MakeNullDevice(0, 0, SharedTestKernels()));
+    Runtime runtime(std::make_unique<InlineTaskRunner>(), MakeNullDevice(0, 0, SharedTestKernels()));
     auto executor = runtime.Make(random.plan);
     ASSERT_TRUE(executor.ok()) << executor.status();
     for (int step = 0; step < 2; ++step) {
@@ -195,7 +196,7 @@ TEST(NullDeviceTest, EventsEqualTheSimulators) {
 
 TEST(NullDeviceTest, PlanLargerThanTheDeviceIsRefused) {
   const RandomPlan random = MakeRandomPlan(OptionsFor(1), 1);
-  Runtime runtime(MakeInlineTaskRunner(), MakeNullDevice(0, 64, SharedTestKernels()));
+  Runtime runtime(std::make_unique<InlineTaskRunner>(), MakeNullDevice(0, 64, SharedTestKernels()));
   auto executor = runtime.Make(random.plan);
   ASSERT_TRUE(executor.ok()) << executor.status();
   EXPECT_EQ((*executor)->RunStep({}, nullptr, nullptr).code(), absl::StatusCode::kResourceExhausted);

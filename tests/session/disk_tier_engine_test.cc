@@ -14,6 +14,8 @@
 
 #include "cuda/emulated/emulated_kernels.h"
 #include "disk_session.h"
+#include "graph/digest.h"
+#include "millrace/status.h"
 #include "plan/plan_verifier.h"
 #include "runtime/executor.h"
 #include "session/asker.h"
@@ -79,7 +81,10 @@ class TieredEngine : private LaneObserver {
   // As before another plan is made: nobody's turn.
   absl::Status Rest() { return variables_.Acquire(nullptr); }
   int64_t disk_bytes() const { return disk_->reserved_bytes(); }
-  absl::StatusOr<std::string> Digest() { return variables_.Digest(); }
+  absl::StatusOr<std::string> Digest() {
+    MR_ASSIGN_OR_RETURN(const auto values, variables_.Read());
+    return TensorsDigest(values);
+  }
   absl::StatusOr<std::map<std::string, Tensor>> Variables() { return variables_.Read(); }
   const ExecutionPlan& plan() const { return train_[0]->plan(); }
 

@@ -287,5 +287,14 @@ TEST(OwnOps, WithoutTheBuiltInOnesThereIsNoSession) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("a copy of OpRegistry::Builtin()"));
 }
 
+TEST(OwnOps, KernelsWithoutANameOrAFactoryAndSecondOnesAreRefused) {
+  const KernelFactory factory = [](const OpInstance&) -> absl::StatusOr<std::unique_ptr<Kernel>> { return std::make_unique<OwnKernel>(Copy, 0); };
+  KernelRegistry kernels(CpuKernels());
+  EXPECT_EQ(kernels.Register("", factory), absl::InvalidArgumentError("a kernel is registered for an op without a name"));
+  EXPECT_EQ(kernels.Register("Own", nullptr), absl::InvalidArgumentError("the kernel of op 'Own' is registered without a factory"));
+  EXPECT_EQ(kernels.Find("Own"), nullptr);
+  EXPECT_EQ(kernels.Register("Relu", factory), absl::AlreadyExistsError("a kernel of op 'Relu' is registered twice"));
+}
+
 }  // namespace
 }  // namespace millrace

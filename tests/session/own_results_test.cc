@@ -2,8 +2,15 @@
 // nothing of that stays.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <filesystem>
+#include <iterator>
 #include <limits>
+#include <map>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -11,7 +18,6 @@
 #include "graph/text.h"
 #include "millrace/session.h"
 #include "passes/unroll/questions.h"
-#include "session/asker.h"
 #include "testlib/open_session.h"
 
 namespace millrace {
@@ -329,137 +335,6 @@ TEST(OwnResults, AListOfOneSideOfAConditionalIsThereForTheSameSideOfAnother) {
   EXPECT_EQ(fetched[0].as<float>()[0], 96);
 }
 
-// A loop of so many turns; one that is run beyond its end fails where `fails` is set.
-class FakeLoop {
- public:
-  explicit FakeLoop(int turns, bool fails = false) : turns_(turns), fails_(fails) {}
-
-  absl::Status Find(Answers& answers) {
-    runs = 0;
-    return FindAnswers([this](const Answers& so_far, int64_t guesses) { return Ask(so_far, guesses); }, answers);
-  }
-
-  int runs = 0;
-
- private:
-  absl::StatusOr<Asked> Ask(const Answers& so_far, int64_t guesses) {
-    ++runs;
-    Asked asked;
-    for (int turn = 0;; ++turn) {
-      const std::string name = absl::StrCat("turn_", turn);
-      asked.questions.push_back(name);
-      asked.answers.push_back(Tensor::Scalar<bool>(turn < turns_));
-      if (fails_ && turn > turns_) return absl::InvalidArgumentError("there is no such turn");
-      const auto answer = so_far.find(name);
-      if (answer == so_far.end() && guesses-- <= 0) {
-        asked.stopped = true;
-        return asked;
-      }
-      if (answer != so_far.end() && answer->second.IntAt(0) == 0) return asked;
-    }
-  }
-
-  const int turns_;
-  const bool fails_;
-};
-
-TEST(FindAnswers, AsksUntilTheLoopEnds) {
-  for (bool fails : {false, true}) {
-    for (int turns : {0, 1, 2, 5, 40}) {
-      Answers answers;
-      FakeLoop loop(turns, fails);
-      ASSERT_TRUE(loop.Find(answers).ok());
-      EXPECT_EQ(answers.size(), turns + 1);
-      EXPECT_EQ(answers[absl::StrCat("turn_", turns)].IntAt(0), 0);
-      ASSERT_TRUE(loop.Find(answers).ok());
-      EXPECT_EQ(loop.runs, 1) << "the answers of the step before hold";
-    }
-  }
-}
-
-TEST(FindAnswers, RunsGrowWithTheLoop) {
-  Answers answers;
-  FakeLoop loop(3000, false);
-  ASSERT_TRUE(loop.Find(answers).ok());
-  EXPECT_EQ(answers.size(), 3001);
-  EXPECT_LE(loop.runs, 14);
-}
-
-// A step that asks for sizes, one behind the other in its graph. What is guessed is one; `follow`: each size is that before it
-// and 10 more, and where what it follows from is wrong a run may fail.
-class FakeSizes {
- public:
-  FakeSizes(int sizes, int first, bool follow, bool fails) : sizes_(sizes), first_(first), follow_(follow), fails_(fails) {}
-
-  int64_t Right(int i) const { return first_ + 10 * i; }
-
-  absl::Status Find(Answers& answers) {
-    runs = 0;
-    return FindAnswers([this](const Answers& told, int64_t guesses) { return Ask(told, guesses); }, answers);
-  }
-
-  int runs = 0;
-
- private:
-  absl::StatusOr<Asked> Ask(const Answers& told, int64_t guesses) {
-    ++runs;
-    Asked asked;
-    int64_t before = first_ - 10;  // as taken, right or wrong
-    for (int i = 0; i < sizes_; ++i) {
-      const std::string name = absl::StrCat("size_", i);
-      const auto answer = told.find(name);
-      const int64_t found = follow_ ? before + 10 : Right(i);
-      if (fails_ && found != Right(i)) return absl::OutOfRangeError("rows that are not there");
-      asked.questions.push_back(name);
-      asked.answers.push_back(Tensor::Scalar<int64_t>(found));
-      if (answer == told.end() && guesses-- <= 0) {
-        asked.stopped = true;
-        return asked;
-      }
-      before = answer == told.end() ? 1 : answer->second.IntAt(0);
-    }
-    return asked;
-  }
-
-  const int sizes_, first_;
-  const bool follow_, fails_;
-};
-
-TEST(FindAnswers, SizesThatFollowFromNoOtherAreFoundTogether) {
-  Answers answers;
-  FakeSizes step(500, 3, false, false), next(500, 4, false, false);
-  ASSERT_TRUE(step.Find(answers).ok());
-  EXPECT_LE(step.runs, 12);
-  ASSERT_TRUE(next.Find(answers).ok());
-  EXPECT_EQ(next.runs, 2) << "one that finds them all, one that confirms them";
-  ASSERT_EQ(answers.size(), 500);
-  for (int i : {0, 1, 499}) EXPECT_EQ(answers[absl::StrCat("size_", i)].IntAt(0), next.Right(i));
-}
-
-TEST(FindAnswers, SizesThatFollowFromEachOtherAreFoundOneByOne) {
-  for (bool fails : {false, true}) {
-    Answers answers;
-    for (int first : {3, 5}) {
-      FakeSizes step(100, first, true, fails);
-      ASSERT_TRUE(step.Find(answers).ok());
-      EXPECT_LE(step.runs, fails ? 125 : 102) << first;
-      ASSERT_EQ(answers.size(), 100);
-      for (int i : {0, 1, 99}) EXPECT_EQ(answers[absl::StrCat("size_", i)].IntAt(0), step.Right(i));
-    }
-  }
-}
-
-TEST(FindAnswers, AnInterruptEndsAsking) {
-  Answers answers;
-  int runs = 0;
-  const absl::Status status = FindAnswers([&](const Answers&, int64_t) -> absl::StatusOr<Asked> {
-    ++runs;
-    return absl::CancelledError("planning was interrupted");
-  }, answers);
-  EXPECT_TRUE(absl::IsCancelled(status)) << status;
-  EXPECT_EQ(runs, 1);
-}
-
 TEST(OwnResults, AnInterruptEndsPlanning) {
   absl::StatusOr<Graph> graph = ParseGraphText(kGraph);
   ASSERT_TRUE(graph.ok()) << graph.status();
@@ -478,13 +353,126 @@ TEST(OwnResults, AnInterruptEndsPlanning) {
   EXPECT_TRUE((*session)->Run({}, {"y:0"}, {}, nullptr).ok());
 }
 
-TEST(FindAnswers, AnswersOfAnotherStepAreOnlyGuesses) {
-  Answers answers;
-  ASSERT_TRUE(FakeLoop(9).Find(answers).ok());
-  for (int turns : {4, 12, 0}) {
-    ASSERT_TRUE(FakeLoop(turns, true).Find(answers).ok());
-    EXPECT_EQ(answers.size(), turns + 1);
+// Two loops: how often the second turns, the first one's result says. Each count of turns is a plan, which stays.
+TEST(OwnResults, PlansOfManyCountsOfTurnsAreKept) {
+  const std::string text = absl::StrReplaceAll(
+      kGraph, {{"update = Assign", "again = AddV2(y, forty) {T=float}\nsecond = StatelessWhile(again, n) {cond=&goes_on, body=&halve}\n"
+                                   "m = Identity(second:1) {T=int32}\nupdate = Assign"}});
+  for (const std::string& graph : {std::string(kGraph), text}) {
+    const std::string fetch = graph == kGraph ? "n:0" : "m:0";
+    const std::unique_ptr<Session> session = MakeSession("baseline", graph.c_str());
+    ASSERT_TRUE(session->Run({}, {}, {"init"}, nullptr).ok());
+    std::map<int, std::shared_ptr<const ExecutionPlan>> plans;
+    for (int round : {0, 1}) {
+      for (int turns : {3, 12, 5, 1, 9, 4, 11, 7, 2, 10, 6, 8}) {
+        ASSERT_TRUE(session->SetVariable("v", Tensor::Scalar<float>(std::ldexp(2.2f, turns))).ok());
+        std::vector<Tensor> got;
+        const absl::Status ran = session->Run({}, {fetch}, {}, &got);
+        ASSERT_TRUE(ran.ok()) << ran;
+        EXPECT_EQ(got[0].IntAt(0), graph == kGraph ? turns : turns + 4);
+        if (round == 0) plans[turns] = session->last_run().plan;
+        EXPECT_EQ(session->last_run().plan, plans[turns]) << turns;
+      }
+    }
   }
+}
+
+// The answers are asked for anew then, and may be those of a plan that is there.
+TEST(OwnResults, APlanIsKeptOverAStepThatFails) {
+  const std::string checked = absl::StrReplaceAll(
+      kGraph, {{"x = AddV2(old, u) {T=float}", "sum = AddV2(old, u) {T=float}\nx = CheckNumerics(sum) {T=float, message=\"x\"}"}});
+  const std::unique_ptr<Session> session = MakeSession("planned", checked.c_str());
+  const auto run = [&](float v) {
+    EXPECT_TRUE(session->SetVariable("v", Tensor::Scalar<float>(v)).ok());
+    return session->Run({}, {"n:0"}, {}, nullptr);
+  };
+  ASSERT_TRUE(session->Run({}, {}, {"init"}, nullptr).ok());
+  ASSERT_TRUE(run(40).ok());
+  const std::shared_ptr<const ExecutionPlan> plan = session->last_run().plan;
+  EXPECT_FALSE(run(std::numeric_limits<float>::quiet_NaN()).ok());
+  ASSERT_TRUE(run(40).ok());
+  EXPECT_EQ(session->last_run().plan, plan);
+}
+
+int64_t ThreadsHere() {
+  const std::filesystem::directory_iterator threads("/proc/self/task");
+  return std::distance(begin(threads), end(threads));
+}
+
+TEST(OwnResults, PlansThatAreKeptDoNotAllKeepThreads) {
+  const std::unique_ptr<Session> session = MakeSession("tensorflowmem");
+  ASSERT_TRUE(session->Run({}, {}, {"init"}, nullptr).ok());
+  int64_t threads = 0;
+  for (int turns = 20; turns > 6; --turns) {
+    ASSERT_TRUE(session->SetVariable("v", Tensor::Scalar<float>(std::ldexp(2.2f, turns))).ok());
+    std::vector<Tensor> got;
+    const absl::Status ran = session->Run({}, {"n:0"}, {}, &got);
+    ASSERT_TRUE(ran.ok()) << ran;
+    EXPECT_EQ(got[0].IntAt(0), turns);
+    if (turns == 13) threads = ThreadsHere();
+  }
+  EXPECT_LE(ThreadsHere(), threads) << "of eight plans";
+}
+
+TEST(OwnResults, ALoopMayHaveANameOfSeveralLines) {
+  absl::StatusOr<Graph> graph = ParseGraphText(kGraph);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  graph->Rename(graph->Find("loop"), "a\nloop");
+  const auto session = OpenSession(*std::move(graph), {});
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_TRUE((*session)->Run({}, {}, {"init"}, nullptr).ok());
+  for (int step = 0; step < 2; ++step) {
+    std::vector<Tensor> got;
+    const absl::Status ran = (*session)->Run({}, {"n:0"}, {}, &got);
+    ASSERT_TRUE(ran.ok()) << ran;
+    EXPECT_EQ(got[0].IntAt(0), 4);
+  }
+}
+
+// x is put behind itself while its sum is less than v: 9 turns fit, and 16 do not.
+constexpr char kDoubled[] = R"(
+function goes_on
+  x = _Arg() {T=float, index=0}
+  v = _Arg() {T=float, index=1}
+  all = Const() {dtype=int32, value=int32[1]{0}}
+  sum = Sum(x, all) {T=float, Tidx=int32, keep_dims=false}
+  more = Less(sum, v) {T=float}
+  r = _Retval(more) {T=bool, index=0}
+end
+function double
+  x = _Arg() {T=float, index=0}
+  v = _Arg() {T=float, index=1}
+  axis = Const() {dtype=int32, value=int32[]{0}}
+  y = ConcatV2(x, x, axis) {T=float, N=2, Tidx=int32}
+  r0 = _Retval(y) {T=float, index=0}
+  r1 = _Retval(v) {T=float, index=1}
+end
+v = VarHandleOp() {dtype=float, shape=shape[], shared_name="v"}
+limit = ReadVariableOp(v) {dtype=float}
+x = Placeholder() {dtype=float, shape=shape[1]}
+loop = StatelessWhile(x, limit) {cond=&goes_on, body=&double}
+y = Identity(loop:0) {T=float}
+)";
+
+TEST(OwnResults, AGraphThatCouldNotBeMadeToAskIsNotMadeAgain) {
+  absl::StatusOr<Graph> graph = ParseGraphText(kDoubled);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  SessionOptions options;
+  options.planning.strategy = "baseline";
+  options.machine.device_memory_bytes = 64 * 1024;
+  int runs = 0;  // that ask, and more where a graph is made
+  options.cancelled = [&] { return ++runs == 0; };
+  const auto session = OpenSession(*std::move(graph), options);
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_TRUE((*session)->SetVariable("v", Tensor::Scalar<float>(512)).ok());
+  for (int step = 0; step < 3; ++step) {
+    runs = 0;
+    std::vector<Tensor> got;
+    const absl::Status ran = (*session)->Run({{"x", Tensor::Vector<float>({1})}}, {"y:0"}, {}, &got);
+    ASSERT_TRUE(ran.ok()) << ran;
+    EXPECT_EQ(got[0].num_elements(), 512);
+  }
+  EXPECT_EQ(runs, 1);
 }
 
 // Both sides of conditionals may be too many nodes, and those that are taken few enough; no form of the graph is smaller than that one.

@@ -7,6 +7,7 @@
 #include "graph/one_line.h"
 #include "graph/with_message.h"
 #include "onnx/importer.h"
+#include "onnx/tensors.h"
 #include "proto/parse.h"
 
 namespace millrace::onnx {
@@ -27,7 +28,10 @@ absl::StatusOr<OnnxModel> Import(std::string_view bytes, const std::string& fold
   while (true) {
     Importer importer(*model, folder, options, baked);
     absl::StatusOr<OnnxModel> result = importer.Run();
-    if (result.ok()) return result;
+    if (result.ok()) {
+      result->external_files = ExternalFiles(*model, folder);
+      return result;
+    }
     const size_t before = baked.size();
     baked.insert(importer.missing_values().begin(), importer.missing_values().end());
     if (baked.size() == before) return result;
@@ -53,7 +57,5 @@ absl::StatusOr<OnnxModel> LoadOnnx(const std::string& path, const OnnxOptions& o
   if (model.ok()) return model;
   return WithPrefix(model.status(), path);
 }
-
-std::vector<std::string> OnnxOps() { return onnx::LoweringTable::Builtin().Names(); }
 
 }  // namespace millrace

@@ -8,6 +8,7 @@ namespace millrace::onnx {
 namespace {
 
 using onnx_proto::AttributeProto;
+using onnx_proto::GraphProto;
 
 constexpr int64_t kMostSteps = 20000;
 
@@ -91,61 +92,106 @@ absl::Status Loop(NodeContext& c) {
   return absl::OkStatus();
 }
 
-// Scan(states..., sequences...) of a body (states..., elements...) -> (states..., elements...), along the first axes.
-absl::Status Scan(NodeContext& c) {
-  const AttributeProto* body = c.Attribute("body");
-  const int64_t sequences = c.Int("num_scan_inputs", 0);
-  constexpr int64_t kScanOpset = 9;
-  if (c.opset() < kScanOpset) return c.Unsupported("Scan with a batch (opset 8)");
-  if (body == nullptr || sequences < 1 || sequences > c.num_inputs()) return c.Error("the body or num_scan_inputs is missing");
-  const int states = c.num_inputs() - static_cast<int>(sequences);
-  const int scans = body->g().output_size() - states;
-  if (body->g().input_size() != c.num_inputs() || scans < 0 || c.num_outputs() > states + scans) {
-    return c.Error("the body's inputs or outputs are not the node's");
-  }
-  const auto list = [&](const char* name, int64_t size) { return c.Ints(name, IntList(size, 0)); };
-  const IntList in_axes = list("scan_input_axes", sequences), out_axes = list("scan_output_axes", scans);
-  const IntList in_reverse = list("scan_input_directions", sequences), out_reverse = list("scan_output_directions", scans);
-  if (in_axes.size() != sequences || in_reverse.size() != sequences || out_axes.size() != scans || out_reverse.size() != scans) {
-    return c.Error("scan axes or directions have another length than there are sequences");
-  }
-  std::vector<Output> values;
-  for (int i = 0; i < states; ++i) values.push_back(c.in(i));
+// How a Scan takes its sequences apart and puts its results together.
+struct ScanForm {
+  const GraphProto& body;
+  int states = 0, scans = 0;  // scans: results that are collected
+  IntList in_axes, out_axes, in_reverse, out_reverse;
+};
+
+// The states after the last step, then what was collected, of `inputs`: states and sequences.
+absl::StatusOr<std::vector<Output>> RunScan(NodeContext& c, const ScanForm& form, const std::vector<Output>& inputs) {
+  const int states = form.states, scans = form.scans;
+  std::vector<Output> results(inputs.begin(), inputs.begin() + states);
   std::vector<std::vector<Output>> elements;
-  for (int64_t i = 0; i < sequences; ++i) {
-    const Output x = c.in(states + static_cast<int>(i));
-    if (!x.valid()) return absl::OkStatus();
-    MR_ASSIGN_OR_RETURN(const int64_t axis, c.Axis(in_axes[i], x.rank()));
+  for (size_t i = 0; i < form.in_axes.size(); ++i) {
+    const Output& x = inputs[states + i];
+    MR_ASSIGN_OR_RETURN(const int64_t axis, c.Axis(form.in_axes[i], x.rank()));
     if (x.dim(static_cast<int>(axis)) > kMostSteps) return c.Unsupported(absl::StrCat("unrolling over more than ", kMostSteps, " steps"));
     elements.push_back(ops::Unpack(x, axis));
-    if (in_reverse[i] != 0) std::reverse(elements[i].begin(), elements[i].end());
+    if (form.in_reverse[i] != 0) std::reverse(elements[i].begin(), elements[i].end());
     if (elements[i].size() != elements[0].size()) return c.Error("sequences differ in length");
   }
   // Without steps the body is still what the types of the results come from.
   const bool none = elements[0].empty();
   for (size_t i = 0; i < elements.size() && none; ++i) {
-    const Output x = c.in(states + static_cast<int>(i));
-    MR_ASSIGN_OR_RETURN(const int64_t axis, c.Axis(in_axes[i], x.rank()));
+    const Output& x = inputs[states + i];
+    MR_ASSIGN_OR_RETURN(const int64_t axis, c.Axis(form.in_axes[i], x.rank()));
     IntList dims = Dims(x);
     dims.erase(dims.begin() + axis);
     elements[i].push_back(ops::Full(c.b, {x.dtype(), Shape(dims)}, 0));
   }
   std::vector<std::vector<Output>> scanned(scans);
   for (size_t step = 0; step < elements[0].size(); ++step) {
-    std::vector<ModelValue> inputs;
-    for (const Output& value : values) inputs.push_back(ValueOf(value));
-    for (const std::vector<Output>& sequence : elements) inputs.push_back(ValueOf(sequence[step]));
-    MR_ASSIGN_OR_RETURN(const std::vector<ModelValue> outputs, c.source().Lower(body->g(), inputs));
-    for (int i = 0; i < states && !none; ++i) values[i] = outputs[i].tensor;
+    std::vector<ModelValue> values;
+    for (int i = 0; i < states; ++i) values.push_back(ValueOf(results[i]));
+    for (const std::vector<Output>& sequence : elements) values.push_back(ValueOf(sequence[step]));
+    MR_ASSIGN_OR_RETURN(const std::vector<ModelValue> outputs, c.source().Lower(form.body, values));
+    for (int i = 0; i < states && !none; ++i) results[i] = outputs[i].tensor;
     for (int i = 0; i < scans; ++i) scanned[i].push_back(outputs[states + i].tensor);
   }
-  for (int i = 0; i < states; ++i) c.Set(i, values[i]);
   for (int i = 0; i < scans && states + i < c.num_outputs(); ++i) {
-    if (!scanned[i][0].valid()) return c.b.status();
-    if (out_reverse[i] != 0) std::reverse(scanned[i].begin(), scanned[i].end());
-    MR_ASSIGN_OR_RETURN(const int64_t axis, c.Axis(out_axes[i], scanned[i][0].rank() + 1));
-    c.Set(states + i, none ? NoneOf(scanned[i][0], axis) : ops::Pack(scanned[i], axis));
+    if (!scanned[i][0].valid()) return c.b.ok() ? c.Error("the body collects what is no tensor") : c.b.status();
+    if (form.out_reverse[i] != 0) std::reverse(scanned[i].begin(), scanned[i].end());
+    MR_ASSIGN_OR_RETURN(const int64_t axis, c.Axis(form.out_axes[i], scanned[i][0].rank() + 1));
+    results.push_back(none ? NoneOf(scanned[i][0], axis) : ops::Pack(scanned[i], axis));
   }
+  return results;
+}
+
+// Of opset 8: inputs and results have a batch in their first dimension, of which the body sees one element at a time.
+absl::Status ScanOfBatch(NodeContext& c, const ScanForm& form, const std::vector<Output>& inputs) {
+  if (inputs.back().rank() > 0 && inputs.back().dim(0) == 0) return c.Unsupported("Scan of an empty batch (opset 8)");
+  const int64_t batch = inputs.back().rank() > 1 ? inputs.back().dim(0) : 0;
+  for (const Output& input : inputs) {
+    if (batch < 1 || input.rank() < 1 || input.dim(0) != batch) return c.Error("the inputs have no first dimension, of a batch, in common");
+  }
+  if (batch * inputs.back().dim(1) > kMostSteps) return c.Unsupported(absl::StrCat("unrolling over more than ", kMostSteps, " steps"));
+  std::vector<std::vector<Output>> results;
+  for (int64_t b = 0; b < batch; ++b) {
+    std::vector<Output> element;
+    for (const Output& input : inputs) element.push_back(ops::Index(input, b, 0));
+    MR_ASSIGN_OR_RETURN(const std::vector<Output> of_element, RunScan(c, form, element));
+    results.resize(of_element.size());
+    for (size_t i = 0; i < of_element.size(); ++i) results[i].push_back(of_element[i]);
+  }
+  for (size_t i = 0; i < results.size(); ++i) c.Set(static_cast<int>(i), ops::Pack(results[i], 0));
+  return absl::OkStatus();
+}
+
+// Scan(states..., sequences...) of a body (states..., elements...) -> (states..., elements...), along the first axes.
+absl::Status Scan(NodeContext& c) {
+  const AttributeProto* body = c.Attribute("body");
+  const int64_t sequences = c.Int("num_scan_inputs", 0);
+  constexpr int64_t kWithoutBatchOpset = 9;
+  const bool has_batch = c.opset() < kWithoutBatchOpset;
+  const int first = has_batch ? 1 : 0, count = c.num_inputs() - first;
+  if (body == nullptr || sequences < 1 || sequences > count) return c.Error("the body or num_scan_inputs is missing");
+  if (has_batch && c.has(0)) return c.Unsupported("Scan of sequences of several lengths (sequence_lens, opset 8)");
+  const int states = count - static_cast<int>(sequences);
+  const int scans = body->g().output_size() - states;
+  if (body->g().input_size() != count || scans < 0 || c.num_outputs() > states + scans) {
+    return c.Error("the body's inputs or outputs are not the node's");
+  }
+  const auto list = [&](const char* name, int64_t size) { return c.Ints(name, IntList(size, 0)); };
+  const ScanForm form{.body = body->g(),
+                      .states = states,
+                      .scans = scans,
+                      .in_axes = list("scan_input_axes", sequences),
+                      .out_axes = list("scan_output_axes", scans),
+                      .in_reverse = list(has_batch ? "directions" : "scan_input_directions", sequences),
+                      .out_reverse = list("scan_output_directions", scans)};
+  if (form.in_axes.size() != sequences || form.in_reverse.size() != sequences || form.out_axes.size() != scans || form.out_reverse.size() != scans) {
+    return c.Error("scan axes or directions have another length than there are sequences");
+  }
+  std::vector<Output> inputs;
+  for (int i = 0; i < count; ++i) {
+    inputs.push_back(c.in(first + i));
+    if (!inputs.back().valid()) return absl::OkStatus();
+  }
+  if (has_batch) return ScanOfBatch(c, form, inputs);
+  MR_ASSIGN_OR_RETURN(const std::vector<Output> results, RunScan(c, form, inputs));
+  for (size_t i = 0; i < results.size(); ++i) c.Set(static_cast<int>(i), results[i]);
   return absl::OkStatus();
 }
 

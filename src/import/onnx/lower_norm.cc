@@ -81,35 +81,37 @@ absl::Status BatchNormalization(NodeContext& c) {
   const Output x = c.in(0);
   if (!x.valid()) return absl::OkStatus();
   if (x.rank() < 2) return c.Error(absl::StrCat("input is ", x.type().ToString(), ", expected channels in dimension 1"));
-  // Of a row of channels each channel is one element.
-  if (c.Int("spatial", 1) == 0 && x.rank() > 2) {
-    return c.Unsupported(absl::StrCat("spatial=0 (opset ", c.opset(), "), statistics of every element of a channel,"));
-  }
+  // Before opset 9: statistics of every element of a channel. They are those of a row of as many channels.
+  const bool of_elements = c.Int("spatial", 1) == 0 && x.rank() > 2;
+  const IntList dims = Dims(x), per_value = of_elements ? IntList(dims.begin() + 1, dims.end()) : IntList{dims[1]};
+  const auto as_given = [&](const Output& values) { return of_elements ? ops::Reshape(values, per_value) : values; };
   BatchNorm n{x, c.in(1), c.in(2), c.state(3), c.state(4), c.Float("epsilon", 1e-5f), Trains(c)};
-  for (const Output& values : {n.scale, n.offset, n.mean, n.variance}) {
-    if (!values.valid()) return absl::OkStatus();
-    if (values.shape() != Shape({x.dim(1)})) {
-      return c.Error(absl::StrCat("input ", x.type().ToString(), " and ", values.type().ToString(),
-                                  ": expected a value for each channel"));
+  for (Output* values : {&n.scale, &n.offset, &n.mean, &n.variance}) {
+    if (!values->valid()) return absl::OkStatus();
+    if (values->shape() != Shape(per_value)) {
+      return c.Error(absl::StrCat("input ", x.type().ToString(), " and ", values->type().ToString(), ": expected a value for each ",
+                                  of_elements ? "element of a channel" : "channel"));
     }
+    if (of_elements) *values = ops::Reshape(*values, {Product(per_value)});
   }
+  if (of_elements) n.x = ops::Reshape(x, {dims[0], Product(per_value)});
   bool fused = n.scale.dtype() == DataType::kFloat && n.mean.dtype() == DataType::kFloat &&
                (x.dtype() == DataType::kFloat || x.dtype() == DataType::kHalf || x.dtype() == DataType::kBfloat16);
   fused = fused && x.shape().num_elements() > 0;
   const BatchNormOutputs out = fused ? FusedBatchNorm(n) : PlainBatchNorm(n);
-  c.Set(0, out.y);
+  c.Set(0, of_elements ? ops::Reshape(out.y, dims) : out.y);
   if (!n.training && c.source().training()) {
     LOG_FIRST_N(WARNING, 1) << c.Describe() << " is for inference: training leaves its running mean and variance as they are, and those "
                             << "of all that are like it; exporters have a training mode";
   }
   if (!n.training || !out.mean.valid()) return absl::OkStatus();
   const double momentum = c.Float("momentum", 0.9f);
-  const Output mean = n.mean * momentum + ops::Cast(out.mean, n.mean.dtype()) * (1 - momentum);
-  const Output variance = n.variance * momentum + ops::Cast(out.variance, n.mean.dtype()) * (1 - momentum);
+  const Output mean = as_given(n.mean * momentum + ops::Cast(out.mean, n.mean.dtype()) * (1 - momentum));
+  const Output variance = as_given(n.variance * momentum + ops::Cast(out.variance, n.mean.dtype()) * (1 - momentum));
   c.Set(1, mean);
   c.Set(2, variance);
-  c.Set(3, out.mean);
-  c.Set(4, out.variance);
+  c.Set(3, as_given(out.mean));
+  c.Set(4, as_given(out.variance));
   if (!c.source().training()) return absl::OkStatus();
   for (const auto& [input, value] : {std::pair(3, mean), std::pair(4, variance)}) {
     const Variable* variable = c.source().FindVariable(c.node().input(input));

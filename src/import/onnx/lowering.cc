@@ -50,12 +50,6 @@ Lowering LoweringTable::Find(const std::string& op) const {
   return it == lowerings_.end() ? nullptr : it->second;
 }
 
-std::vector<std::string> LoweringTable::Names() const {
-  std::vector<std::string> names;
-  for (const auto& [name, lowering] : lowerings_) names.push_back(name);
-  return names;
-}
-
 std::string QualifiedOp(const onnx_proto::NodeProto& node) {
   if (node.domain().empty() || node.domain() == "ai.onnx") return node.op_type();
   return absl::StrCat(node.domain(), ".", node.op_type());

@@ -120,7 +120,6 @@ class LoweringTable {
   // "Relu", or "domain.Op" for other domains than ONNX's own.
   void Add(std::string_view op, Lowering lowering);
   Lowering Find(const std::string& op) const;  // nullptr when there is none
-  std::vector<std::string> Names() const;
 
  private:
   std::map<std::string, Lowering> lowerings_;

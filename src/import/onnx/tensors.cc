@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <set>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -96,6 +97,41 @@ absl::StatusOr<std::string> ExternalPath(const std::string& location, const std:
   return path.string();
 }
 
+// Walks graphs for the names of files.
+class FileNames {
+ public:
+  explicit FileNames(const std::string& folder) : folder_(folder) {}
+
+  void AddGraph(const onnx_proto::GraphProto& graph) {
+    for (const TensorProto& tensor : graph.initializer()) AddTensor(tensor);
+    AddNodes(graph.node());
+  }
+  void AddNodes(const google::protobuf::RepeatedPtrField<onnx_proto::NodeProto>& nodes) {
+    for (const onnx_proto::NodeProto& node : nodes) {
+      for (const onnx_proto::AttributeProto& attribute : node.attribute()) {
+        AddTensor(attribute.t());
+        for (const TensorProto& tensor : attribute.tensors()) AddTensor(tensor);
+        AddGraph(attribute.g());
+        for (const onnx_proto::GraphProto& graph : attribute.graphs()) AddGraph(graph);
+      }
+    }
+  }
+  std::vector<std::string> names() const { return {names_.begin(), names_.end()}; }
+
+ private:
+  void AddTensor(const TensorProto& tensor) {
+    if (tensor.data_location() != TensorProto::EXTERNAL) return;
+    for (const onnx_proto::StringStringEntryProto& entry : tensor.external_data()) {
+      if (entry.key() != "location") continue;
+      absl::StatusOr<std::string> path = ExternalPath(entry.value(), folder_);
+      if (path.ok()) names_.insert(*std::move(path));  // others are not read either
+    }
+  }
+
+  const std::string& folder_;
+  std::set<std::string> names_;
+};
+
 absl::StatusOr<Tensor> FromExternal(const TensorProto& proto, const TensorType& type, const std::string& folder) {
   std::string location;
   int64_t offset = 0, length = type.size_bytes();
@@ -134,6 +170,13 @@ absl::StatusOr<Tensor> TensorFromOnnx(const TensorProto& proto, const std::strin
   if (proto.data_location() == TensorProto::EXTERNAL) return FromExternal(proto, type, folder);
   if (!proto.raw_data().empty()) return FromBytes(type, proto.raw_data());
   return FromFields(proto, type);
+}
+
+std::vector<std::string> ExternalFiles(const onnx_proto::ModelProto& model, const std::string& folder) {
+  FileNames files(folder);
+  files.AddGraph(model.graph());
+  for (const onnx_proto::FunctionProto& function : model.functions()) files.AddNodes(function.node());
+  return files.names();
 }
 
 }  // namespace millrace::onnx

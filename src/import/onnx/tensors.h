@@ -3,6 +3,7 @@
 #define MILLRACE_SRC_IMPORT_ONNX_TENSORS_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "millrace/tensor.h"
@@ -13,6 +14,9 @@ namespace millrace::onnx {
 // `folder` is where external data may lie; empty: nowhere. InvalidArgument when the elements do not fit the dimensions,
 // when external data is outside the folder or too short.
 absl::StatusOr<Tensor> TensorFromOnnx(const onnx_proto::TensorProto& proto, const std::string& folder);
+
+// The files that hold external data of the model's tensors, those of nested graphs and functions too, by name.
+std::vector<std::string> ExternalFiles(const onnx_proto::ModelProto& model, const std::string& folder);
 
 }  // namespace millrace::onnx
 
