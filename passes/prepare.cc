@@ -39,6 +39,7 @@
 #include "passes/rewrite/order_variable_accesses.h"
 #include "passes/rewrite/pack_rows.h"
 #include "passes/rewrite/slice_updates.h"
+#include "passes/shapes/effects.h"
 #include "passes/shapes/infer_shapes.h"
 #include "passes/shapes/needed_feeds.h"
 #include "passes/shapes/per_op.h"
@@ -273,7 +274,7 @@ absl::StatusOr<UnrollResult> Expand(Graph& graph, const OpRegistry& ops, KernelO
   if (!unroll.choose_branches && !unroll.questions.ask && !HoldsCallsOrControlFlow(graph)) return result;
   std::vector<std::string> effects;
   const ConditionalForm form = unroll.choose_branches ? ConditionalForm::kSwitches : ConditionalForm::kSimplest;
-  LowerFunctionOps(graph);
+  LowerFunctionOps(graph, ops, [&](const std::string& op) { return WritesVariables(ops, op); });
   // Conditionals with pure branches become calls, and calls may hold conditionals.
   const int64_t max_inlined = MostInlinedNodes(graph, unroll.max_nodes);
   for (bool lowered = true; lowered;) {

@@ -67,7 +67,8 @@ const AttrMap& OfInt32() {
 class FunctionOpLowering {
  public:
   // `library`: where the functions are, and where those of loops go.
-  FunctionOpLowering(Graph& graph, Graph::Library& library) : graph_(graph), library_(library) {}
+  FunctionOpLowering(Graph& graph, Graph::Library& library, const OpRegistry& ops, OpPredicate writes)
+      : graph_(graph), library_(library), ops_(ops), writes_(writes) {}
 
   void Run() {
     const int32_t nodes = graph_.num_ids();
@@ -119,12 +120,12 @@ class FunctionOpLowering {
   }
 
   bool HasEffects(const Node& node) {
-    if (const OpDef* def = OpRegistry::Builtin().Find(node.op); def != nullptr) {
+    if (const OpDef* def = ops_.Find(node.op); def != nullptr) {
       const auto reads = [](const VariableUse& use) { return use.access == VariableAccess::kRead; };
       const bool only_reads = !def->variables.empty() && std::all_of(def->variables.begin(), def->variables.end(), reads);
       return def->stateful && !def->is_no_op && !def->is_variable && !only_reads;
     }
-    bool any = IsTableInitializer(node) || IsTableFromFile(node) || IsTableRemove(node) || KeepEffects(node.op);
+    bool any = writes_(node.op) || IsTableInitializer(node) || IsTableFromFile(node) || IsTableRemove(node) || KeepEffects(node.op);
     for (const auto& [name, value] : node.attrs) {
       if (const auto* ref = std::get_if<FunctionRef>(&value)) any = KeepEffects(ref->name) || any;
       const auto* refs = std::get_if<std::vector<FunctionRef>>(&value);
@@ -306,6 +307,8 @@ class FunctionOpLowering {
 
   Graph& graph_;
   Graph::Library& library_;
+  const OpRegistry& ops_;
+  const OpPredicate writes_;
   CreationPlaces places_;
   std::map<OutputRef, OutputRef> moved_;  // results
   std::set<int32_t> stacks_;              // nodes that take what became a loop as it is
@@ -323,7 +326,7 @@ bool HoldsFunctionOps(const Graph& graph) {
 
 bool IsFunctionOp(const std::string& op) { return op == "For" || op == "MapDefun" || op == "RemoteCall"; }
 
-void LowerFunctionOps(Graph& graph) {
+void LowerFunctionOps(Graph& graph, const OpRegistry& ops, OpPredicate writes) {
   if (graph.library() == nullptr) return;
   std::vector<std::string> holders;
   for (const auto& [name, function] : *graph.library()) {
@@ -335,10 +338,10 @@ void LowerFunctionOps(Graph& graph) {
   Graph::Library library = *graph.library();
   for (const std::string& name : holders) {
     Graph body = library.at(name).body->Clone();
-    FunctionOpLowering(body, library).Run();
+    FunctionOpLowering(body, library, ops, writes).Run();
     library.at(name).body = std::make_shared<const Graph>(std::move(body));
   }
-  FunctionOpLowering(graph, library).Run();
+  FunctionOpLowering(graph, library, ops, writes).Run();
   graph.set_library(std::make_shared<const Graph::Library>(std::move(library)));
 }
 

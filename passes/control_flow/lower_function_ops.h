@@ -14,13 +14,18 @@
 
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "millrace/graph.h"
+#include "millrace/op.h"
 
 namespace millrace {
 
 bool IsFunctionOp(const std::string& op);
 
-void LowerFunctionOps(Graph& graph);
+using OpPredicate = absl::FunctionRef<bool(const std::string& op)>;
+
+// `writes`: whether an op, which `ops` may not have yet, changes variables, tables, queues or accumulators (shapes/effects.h).
+void LowerFunctionOps(Graph& graph, const OpRegistry& ops, OpPredicate writes);
 
 }  // namespace millrace
 

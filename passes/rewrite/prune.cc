@@ -11,6 +11,7 @@
 #include "passes/control_flow/control_flow_ops.h"
 #include "passes/control_flow/inline_functions.h"
 #include "passes/control_flow/lower_function_ops.h"
+#include "passes/shapes/effects.h"
 
 namespace millrace {
 namespace {
@@ -117,7 +118,8 @@ class Pruner {
       else fed->second.used = true;
     }
     for (NodeId id : targets_) {
-      if (IsPlaceholder(graph_.node(id))) need_tensor({id, 0}, mark);
+      const Node& node = graph_.node(id);
+      if (IsPlaceholder(node) || (IsNextAsOptional(node) && is_fed_[id.value])) need_tensor({id, 0}, mark);
       else mark(id);
     }
     const auto for_each_need = [&](NodeId id, const auto& need) {
@@ -296,7 +298,7 @@ absl::StatusOr<Graph> Prune(const Graph& graph, const Signature& signature) {
 
 absl::StatusOr<Graph> PruneAndInline(const Graph& graph, const Signature& signature, const OpRegistry& ops) {
   MR_ASSIGN_OR_RETURN(Graph flat, Prune(graph, signature));
-  LowerFunctionOps(flat);
+  LowerFunctionOps(flat, ops, [&](const std::string& op) { return WritesVariables(ops, op); });
   MR_RETURN_IF_ERROR(InlineFunctions(flat, ops, MostInlinedNodes(flat, PlanningOptions().max_unrolled_nodes)).status());
   return flat;
 }

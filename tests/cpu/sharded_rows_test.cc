@@ -69,11 +69,18 @@ TEST(ShardedRows, OfMatricesThatFailTheFirstTellsTheError) {
 
 // What each is computed in is outside of the plan.
 TEST(ShardedRows, LargeMatricesAreTakenOneByOne) {
-  EXPECT_EQ(MostSideBySide(MatrixBatch(Shape({400, 20, 20}))), kMaxShards);
-  EXPECT_EQ(MostSideBySide(MatrixBatch(Shape({400, 128, 128}))), kMaxShards);
-  EXPECT_EQ(MostSideBySide(MatrixBatch(Shape({400, 256, 256}))), kMaxShards / 4);
-  EXPECT_EQ(MostSideBySide(MatrixBatch(Shape({400, 512, 512}))), 1);
-  EXPECT_EQ(MostSideBySide(MatrixBatch(Shape({400, 0, 0}))), kMaxShards);
+  const auto most = [](const Shape& taken, const Shape& given) {
+    OpInstance node;
+    node.inputs = {{DataType::kFloat, taken}};
+    node.outputs = {{DataType::kFloat, given}};
+    return MostSideBySide(node, MatrixBatch(taken));
+  };
+  EXPECT_EQ(most(Shape({400, 20, 20}), Shape({400})), kMaxShards);
+  EXPECT_EQ(most(Shape({400, 128, 128}), Shape({400, 128, 128})), kMaxShards);
+  EXPECT_EQ(most(Shape({400, 256, 256}), Shape({400})), kMaxShards / 4);
+  EXPECT_EQ(most(Shape({400, 512, 512}), Shape({400, 512, 512})), 1);
+  EXPECT_EQ(most(Shape({400, 4096, 1}), Shape({400, 4096, 4096})), 1);  // a whole Q of narrow matrices
+  EXPECT_EQ(most(Shape({400, 0, 0}), Shape({400, 0, 0})), kMaxShards);
 }
 
 TEST(ShardedRows, FakeQuantisation) {

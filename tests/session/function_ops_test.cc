@@ -189,6 +189,29 @@ TEST(FunctionOps, EffectsThatAFunctionDoesNotNameHappen) {
   EXPECT_THAT(Numbers(out[0]), ElementsAre(103));
 }
 
+TEST(FunctionOps, ARemoteFunctionFillsAQueue) {
+  const auto session = SessionOf(R"(
+function put
+  q = _Arg() {T=resource, index=0}
+  x = _Arg() {T=float, index=1}
+  put = QueueEnqueueV2(q, x) {Tcomponents=[float]}
+  same = Identity(x) {T=float}
+  r = _Retval(same) {T=float, index=0}
+end
+there = Const() {dtype=string, value=string[]{"/device:CPU:0"}}
+x = Const() {dtype=float, value=float[]{1}}
+q = FIFOQueueV2() {component_types=[float], shapes=[shape[]], capacity=10, shared_name="q"}
+far = RemoteCall(there, q, x) {Tin=[resource, float], Tout=[float], f=&put}
+size = QueueSizeV2(q) ^far
+)");
+  for (double size : {1, 2}) {
+    std::vector<Tensor> out;
+    const absl::Status status = session->Run({}, {"size"}, {}, &out);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_THAT(Numbers(out[0]), ElementsAre(size));
+  }
+}
+
 TEST(FunctionOps, ARemoteFunctionFillsATable) {
   const auto session = SessionOf(R"(
 function fill

@@ -57,6 +57,8 @@ def blocks():
     yield Case("SpaceToBatchND_1d", "SpaceToBatchND", [iota((2, 6)), ints(3, dtype=i64), np.array([[0, 0]], i64)])
     yield Case("SpaceToBatchND_3d", "SpaceToBatchND", [iota((1, 2, 4, 2, 3)), ints(2, 1, 2), np.array([[0, 0], [1, 1], [2, 0]], i32)])
     yield Case("SpaceToBatchND_empty", "SpaceToBatchND", [iota((0, 4, 4, 1)), ints(2, 2), np.zeros((2, 2), i32)])
+    wide = np.array([[0, 29999], [0, 29999]], i32)
+    yield Case("SpaceToBatchND_empty_large_blocks", "SpaceToBatchND", [iota((0, 1, 1, 1)), ints(30000, 30000), wide])
     yield Case("SpaceToBatchND_large", "SpaceToBatchND", [Gen((2, 60, 60, 32)), ints(2, 3), np.array([[1, 1], [2, 1]], i32)])
     yield Case("SpaceToBatchND_not_divisible", "SpaceToBatchND", [iota((1, 3, 4, 1)), ints(2, 2), np.zeros((2, 2), i32)], error="")
     yield Case("BatchToSpaceND_1d", "BatchToSpaceND", [iota((6, 2)), ints(3), np.array([[1, 1]], i32)])

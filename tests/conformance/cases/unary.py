@@ -228,6 +228,11 @@ def cast_cases():
         for target in (*FLOATS, np.bool_, *float8):
             yield Case(f"Cast_{name_of(narrow)}_{name_of(target)}", "Cast", [codes], {"DstT": target})
         yield Case(f"Cast_{name_of(narrow)}_int32", "Cast", [codes[:120]], {"DstT": np.int32})
+        for source in (*FLOATS, *(float8[1:] if narrow is float8[0] else ())):
+            truncated = np.array([1.2, 1.375, -1.9, 470, 0.1, 3e-3, 1.99, NAN]).astype(source)
+            yield Case(f"Cast_truncate_{name_of(source)}_{name_of(narrow)}", "Cast", [truncated], {"DstT": narrow, "Truncate": True})
+        halves = np.array([0x00FF, 0x03FF, 0x8201, 0x3CFF, 0x7BFF, 0x7C00], np.uint16).view(np.float16)
+        yield Case(f"Cast_truncate_small_halves_{name_of(narrow)}", "Cast", [halves], {"DstT": narrow, "Truncate": True})
     # Of these numbers the double nearest to the middle of two is rounded to another one if it becomes a float first.
     yield Case("Cast_double_float8_once", "Cast", [np.array([1.0625 + 1e-12, 1.0625 - 1e-12, 1.1875 - 1e-12, 464 + 1e-9])], {"DstT": float8[1]})
     yield Case("Cast_truncate_large", "Cast", [Gen((150000,))], {"DstT": np.float16, "Truncate": True})

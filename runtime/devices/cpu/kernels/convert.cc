@@ -123,6 +123,24 @@ void Truncate(const void* from, void* to, int64_t n) {
   }
 }
 
+// Of 16 bits the last kBits are cleared, but of a NaN.
+template <int kBits, uint16_t kInfinity, void (*kLoad)(const void*, void*, int64_t)>
+void TruncateLoaded(const void* from, void* to, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    const uint16_t bits = static_cast<const uint16_t*>(from)[i];
+    const uint16_t kept = (bits & 0x7fff) > kInfinity ? bits : static_cast<uint16_t>(bits >> kBits << kBits);
+    kLoad(&kept, static_cast<float*>(to) + i, 1);
+  }
+}
+
+// The last of three bits, but of a NaN.
+void TruncateE4M3fn(const void* from, void* to, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    const uint8_t code = static_cast<const uint8_t*>(from)[i];
+    static_cast<float*>(to)[i] = Float8ToFloat<E4M3fn>((code & 0x7f) == 0x7f ? code : code & 0xfe);
+  }
+}
+
 // From the type of a number as it is computed (float, double, int64, uint64) to any stored type.
 template <typename From>
 ConvertFn StoreFrom(DataType to) {
@@ -229,6 +247,18 @@ DataType Middle(DataType from) {
   return DataType::kInvalid;
 }
 
+template <typename Format>
+Conversion TruncatingToFloat8(DataType from) {
+  constexpr int kKept = Format::kFractionBits;
+  const ConvertFn into = &IntoFloat8<Format, float>;
+  if (from == DataType::kFloat) return {&Truncate<float, uint32_t, 23 - kKept, float>, into};
+  if (from == DataType::kDouble) return {&Truncate<double, uint64_t, 52 - kKept, float>, into};
+  if (from == DataType::kHalf) return {&TruncateLoaded<10 - kKept, 0x7c00, &HalfToFloat>, into};
+  if (from == DataType::kBfloat16) return {&TruncateLoaded<7 - kKept, 0x7f80, &Bfloat16ToFloat>, into};
+  if (from == DataType::kFloat8E4M3fn && kKept == E5M2::kFractionBits) return {&TruncateE4M3fn, into};
+  return {};
+}
+
 }  // namespace
 
 Widening WideningOf(DataType dtype) {
@@ -264,6 +294,10 @@ Conversion ConversionOf(DataType from, DataType to) {
 }
 
 Conversion TruncatingConversionOf(DataType from, DataType to) {
+  if (IsFloat8(to)) {
+    const Conversion conversion = to == DataType::kFloat8E5M2 ? TruncatingToFloat8<E5M2>(from) : TruncatingToFloat8<E4M3fn>(from);
+    if (conversion.covered()) return conversion;
+  }
   if (from == DataType::kFloat && to == DataType::kHalf) return {&Truncate<float, uint32_t, 13, float>, &FloatToHalf};
   if (from == DataType::kFloat && to == DataType::kBfloat16) return {&Truncate<float, uint32_t, 16, float>, &FloatToBfloat16};
   if (from == DataType::kDouble && to == DataType::kFloat) return {&Truncate<double, uint64_t, 29, float>};

@@ -268,6 +268,7 @@ KernelOr MakeBlocks(const OpInstance& instance) {
   const auto build = [](const ValueReader& reader) { return ReadBlocks(reader, kToBatch); };
   return MakePlannedKernel(instance, {1, static_cast<int>(instance.inputs.size()) - 1}, build,
                            [](const BlockLayout& layout, const KernelContext& context) {
+                             if ((kToBatch ? context.output_type(0) : context.input_type(0)).shape.num_elements() == 0) return absl::OkStatus();
                              if (kToBatch && layout.padded) FillZero(context, context.outputs[0], context.output_type(0).size_bytes());
                              CopyBlocks<kToBatch>(layout, context);
                              return absl::OkStatus();

@@ -46,20 +46,25 @@ absl::StatusOr<std::unique_ptr<Kernel>> DispatchMatrix(const OpInstance& node, D
   }
 }
 
-// How many matrices are taken side by side at most. What they are computed in is outside of the plan: together they have no more
-// elements than so many of 128 by 128, or there is one at a time.
-inline int64_t MostSideBySide(const MatrixBatch& batch) {
-  return std::clamp<int64_t>(kMaxShards * 128 * 128 / std::max<int64_t>(batch.elements(), 1), 1, kMaxShards);
+// How many matrices are taken side by side at most. What they are computed in is outside of the plan: the largest that a node takes or
+// gives for each of them have together no more elements than so many of 128 by 128, or there is one at a time.
+inline int64_t MostSideBySide(const OpInstance& node, const MatrixBatch& batch) {
+  int64_t most = std::max<int64_t>(batch.elements(), 1);
+  for (const auto* types : {&node.inputs, &node.outputs}) {
+    for (const TensorType& type : *types) most = std::max(most, type.shape.num_elements() / std::max<int64_t>(batch.count, 1));
+  }
+  return std::clamp<int64_t>(kMaxShards * 128 * 128 / most, 1, kMaxShards);
 }
 
 // A kernel that calls fn(S(), context, batch, i) -> Status for every matrix i of input 0, small ones side by side. Fails as the first
 // of those does that fail.
 template <typename S, typename Fn>
 std::unique_ptr<Kernel> EachMatrixOf(const OpInstance& node, Fn fn) {
-  return MakeKernel([batch = MatrixBatch(node.inputs[0].shape), fn](const KernelContext& context) -> absl::Status {
+  const MatrixBatch batch(node.inputs[0].shape);
+  return MakeKernel([batch, most = MostSideBySide(node, batch), fn](const KernelContext& context) -> absl::Status {
     constexpr int64_t kGrain = 8 * kElementGrain;  // products
     const int64_t work = batch.elements() * std::min(batch.rows, batch.columns);
-    const int64_t shards = NumShards(batch.count, kGrain / std::max<int64_t>(work, 1), MostSideBySide(batch));
+    const int64_t shards = NumShards(batch.count, kGrain / std::max<int64_t>(work, 1), most);
     std::array<absl::Status, kMaxShards> failures;
     const auto run = [&](int64_t s) {
       for (int64_t i = batch.count * s / shards; i < batch.count * (s + 1) / shards && failures[s].ok(); ++i) {
