@@ -18,11 +18,11 @@ namespace millrace {
 namespace {
 
 // Units of WorkBudget for a node of what is rewritten.
-constexpr int64_t kRewriteWork = 300;
+constexpr int64_t kWithoutCopiesWork = 300;
 // What a try takes at least, of a node.
 constexpr int64_t kLeastTryWork = 1000;
 // Of the step: what all copies together must take, and what one try must gain.
-constexpr double kWorthSparing = 0.002, kLeastGain = 0.0002;
+constexpr double kWorthSparing = 0.002, kLeastShortened = 0.0002;
 // Of all copies, the first that are taken away together.
 constexpr size_t kFirstParts = 4;
 
@@ -207,14 +207,14 @@ class Sparer {
     std::optional<OrderedGraph> fewer = Without(copies);
     if (!fewer) return;
     --looks_;
-    const double known_seconds = (1 - kLeastGain) * best().step_seconds;
+    const double known_seconds = (1 - kLeastShortened) * best().step_seconds;
     absl::StatusOr<Looked> looked = Look(request_, strategy_, limits_, *std::move(fewer), known_seconds);
     if (looked.ok() && looked->step_seconds < known_seconds) best_ = *std::move(looked);
   }
 
   std::optional<OrderedGraph> Without(const std::vector<NodeId>& copies) const {
     const PassClock::Run run(request_.clock, "spare recompute");
-    limits_.work->Spend(kRewriteWork * best().ordered.graph->num_nodes());
+    limits_.work->Spend(kWithoutCopiesWork * best().ordered.graph->num_nodes());
     std::optional<OrderedGraph> fewer = WithoutCopies(best().ordered, copies);
     if (fewer) CutAsAsked(request_, *fewer);
     return fewer;
