@@ -193,15 +193,15 @@ TEST(FunctionOps, ARemoteFunctionFillsAQueue) {
   const auto session = SessionOf(R"(
 function put
   q = _Arg() {T=resource, index=0}
-  x = _Arg() {T=float, index=1}
-  put = QueueEnqueueV2(q, x) {Tcomponents=[float]}
-  same = Identity(x) {T=float}
-  r = _Retval(same) {T=float, index=0}
+  x = _Arg() {T=int64, index=1}
+  put = QueueEnqueueV2(q, x) {Tcomponents=[int64]}
+  same = Identity(x) {T=int64}
+  r = _Retval(same) {T=int64, index=0}
 end
 there = Const() {dtype=string, value=string[]{"/device:CPU:0"}}
-x = Const() {dtype=float, value=float[]{1}}
-q = FIFOQueueV2() {component_types=[float], shapes=[shape[]], capacity=10, shared_name="q"}
-far = RemoteCall(there, q, x) {Tin=[resource, float], Tout=[float], f=&put}
+x = Const() {dtype=int64, value=int64[]{1}}
+q = FIFOQueueV2() {component_types=[int64], shapes=[shape[]], capacity=10, shared_name="q"}
+far = RemoteCall(there, q, x) {Tin=[resource, int64], Tout=[int64], f=&put}
 size = QueueSizeV2(q) ^far
 )");
   for (double size : {1, 2}) {

@@ -24,7 +24,7 @@ template <typename GraphOrShared>
 absl::StatusOr<std::unique_ptr<Session>> OpenSession(GraphOrShared graph, SessionOptions options = {}) {
   if (options.device == "cpu" && TestDevice() != "cpu") {
     options.device = TestDevice();
-    if (options.link_gbps >= 1e-9) options.link_gbps = 0;  // what is out of range stays, to be refused
+    if (options.link_gbps > 0) options.link_gbps = 0;  // what is out of range stays, to be refused
     for (std::string& device : options.planning.devices) device = absl::StrReplaceAll(device, {{"cpu:", options.device + ":"}});
   }
   return Session::Create(std::move(graph), std::move(options));
