@@ -121,8 +121,7 @@ class FunctionOpLowering {
 
   bool HasEffects(const Node& node) {
     if (const OpDef* def = ops_.Find(node.op); def != nullptr) {
-      const auto reads = [](const VariableUse& use) { return use.access == VariableAccess::kRead; };
-      const bool only_reads = !def->variables.empty() && std::all_of(def->variables.begin(), def->variables.end(), reads);
+      const bool only_reads = !def->variables.empty() && !def->WritesVariables();
       return def->stateful && !def->is_no_op && !def->is_variable && !only_reads;
     }
     bool any = writes_(node.op) || IsTableInitializer(node) || IsTableFromFile(node) || IsTableRemove(node) || KeepEffects(node.op);

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -14,7 +13,7 @@
 #include "cli/settings.h"
 #include "cli/variable_files.h"
 #include "cli/workload.h"
-#include "fake_session.h"
+#include "commands_fixture.h"
 #include "graph/text.h"
 #include "testlib/logged.h"
 #include "millrace/profile.h"
@@ -26,33 +25,10 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::Not;
 
-class CommandsTest : public testing::Test {
+class CommandsTest : public CommandsFixture {
  protected:
-  void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) / ("commands_" + std::to_string(getpid()));
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-    options_.input.graph = "graph.pb";
-    options_.input.fetches = {"logits:0", "loss:0"};
-    options_.input.targets = {"train"};
-    options_.input.init_targets = {"init"};
-    options_.input.steps = 3;
-    options_.strategy.strategy = "tensorflowmem";
-    options_.strategy.strategies = {"baseline", "tensorflowmem", "lru"};
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string Path(const std::string& name) const { return (folder_ / name).string(); }
-  std::string Read(const std::string& name) const {
-    std::stringstream text;
-    text << std::ifstream(Path(name)).rdbuf();
-    return text.str();
-  }
+  CommandsTest() : CommandsFixture("commands") {}
   bool FolderIsEmpty() const { return fs::is_empty(folder_); }
-
-  fs::path folder_;
-  Options options_;
-  FakeWorld world_;
 };
 
 TEST_F(CommandsTest, RunInitialisesOnceAndReportsEveryStep) {

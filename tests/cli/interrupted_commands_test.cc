@@ -1,17 +1,14 @@
 // What commands leave behind when Ctrl-C ends them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "cli/commands.h"
 #include "cli/exit_status.h"
-#include "fake_session.h"
+#include "commands_fixture.h"
 
 namespace millrace::cli {
 namespace {
@@ -19,31 +16,9 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class InterruptedCommandsTest : public testing::Test {
+class InterruptedCommandsTest : public CommandsFixture {
  protected:
-  void SetUp() override {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-    options_.input.graph = "graph.pb";
-    options_.input.fetches = {"logits:0", "loss:0"};
-    options_.input.targets = {"train"};
-    options_.input.init_targets = {"init"};
-    options_.input.steps = 3;
-    options_.strategy.strategy = "tensorflowmem";
-    options_.strategy.strategies = {"baseline", "tensorflowmem", "lru"};
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string Path(const std::string& name) const { return (folder_ / name).string(); }
-  std::string Read(const std::string& name) const {
-    std::stringstream text;
-    text << std::ifstream(Path(name)).rdbuf();
-    return text.str();
-  }
-
-  const fs::path folder_ = fs::path(testing::TempDir()) / absl::StrCat("interrupted_commands_", getpid());
-  Options options_;
-  FakeWorld world_;
+  InterruptedCommandsTest() : CommandsFixture("interrupted_commands") {}
 };
 
 TEST_F(InterruptedCommandsTest, RunEndsAfterTheStepWithAReport) {
