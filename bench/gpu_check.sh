@@ -6,25 +6,27 @@
 # program runs in a process of its own under a time limit, and so does each part. Exit status 1 when a goal was missed.
 #
 # Parts, all by default and in this order, with the seconds that each is sure to have of a call's 570; what a part leaves goes to those
-# behind it. On 16 cores and an H200 all parts up to launches, but for what of the budgets only its bits count, took 182, 3, 61, 11, 44, 80,
-# 60 and 2 s, sanitizer and ten of the sizes side by side 119; what only its bits count took 62:
+# behind it. All together are more than a call: `first`, `second` and `third` name the parts of three calls, each of which is estimated to
+# fit one.
+# On 16 cores and an H200 at e629d4c build took 182 s, device to launches, but for what of the budgets only its bits count, 3, 61, 11, 44, 80,
+# 60 and 2 s, sanitizer and ten of the sizes side by side 119; what only its bits count took 62. Since then sources grew by 30 %, cases by 40 %.
 #
-#   build        190   the program and the plugin, then the device's tests; not in less than it needs, at most
-#                      MILLRACE_GPU_BUILD_SECONDS (500)
+#   build        290   the program and the plugin, then the device's tests, then those of the parts nets and sessions where these are
+#                      wanted; not in less than it needs, at most MILLRACE_GPU_BUILD_SECONDS (500) and a minute for either tests
 #   device        10   opens it, and is refused a budget above its memory and a device that is not visible
-#   conformance   60   a process per family of cases, eight at once; where others is named, too, torch.compile
-#                      fills its caches beside them
-#   fixtures      25   TensorFlow's graphs: its results; the same bits under strategies and partition sizes; eight at once
+#   warm           0   torch.compile fills its caches, beside what follows up to the first part that measures time
+#   conformance   90   a process per family of cases, eight at once; those whose kernels never ran on a device first
+#   fixtures      20   TensorFlow's graphs: its results; the same bits under strategies and partition sizes; eight at once
+#   sanitizer     60   compute-sanitizer's tools on one family of cases after the other, six at once
+#   nets          40   random networks: near what they give as they are, the same bits under random plans, steps that fail
+#   sessions      60   what sessions promise (tests/session), but for what needs a second device
 #   models        60   baseline of four models
-#   peers         75   PyTorch eager, plain copies, ResNet-50 with TF32 on both sides
-#   budgets      105   60 % of all models, 80 and 45 % of ResNet-50, as streams, copies beside compute; then what only its bits count of
+#   peers         80   PyTorch eager, plain copies, ResNet-50 with TF32 on both sides
+#   budgets      150   60 % of all models, 80 and 45 % of ResNet-50, as streams, copies beside compute; then what only its bits count of
 #   launches      10   a chain of tiny nodes, as streams and as a graph
-#   sizes         20   TensorFlowMem's and TFLMS's tables, two at once
-#   sanitizer     15   compute-sanitizer's tools at once, each on one family of cases after the other
-#   others         0   PyTorch's other ways and Millrace beside them: for further calls; 350 s on an H200 without torch.compile
-#   more           0   nothing fused, channels last, 32 queues, measured convolutions: for further calls
-#   nets           0   random networks: near what they give as they are, the same bits under random plans, steps that fail: for further calls
-#   sessions       0   what sessions promise (tests/session), but for what needs a second device: for further calls
+#   more         240   nothing fused, channels last, 32 queues, measured convolutions
+#   sizes        120   TensorFlowMem's and TFLMS's tables, two at once
+#   others       390   torch.compile, then PyTorch's other ways, and Millrace beside them; 350 s on an H200 without torch.compile
 #   stream         0   the stream engine's tests, built and run on the CPU when all else is done
 #
 # They share the build (MILLRACE_GPU_BUILD, the tree's build-gpu) and OUT_FOLDER, so they may also be run by several calls, each of which
@@ -43,12 +45,16 @@ set -uo pipefail
 out=${1:?usage: gpu_check.sh OUT_FOLDER [BUNDLE_FOLDER [PART ...]]}
 bundle=${2:-}
 shift $(($# < 2 ? $# : 2))
-known="build device conformance fixtures models peers budgets launches sizes sanitizer others more nets sessions stream"
-declare -A share=([build]=190 [device]=10 [conformance]=60 [fixtures]=25 [models]=60 [peers]=75 [budgets]=105 [launches]=10
-  [sizes]=20 [sanitizer]=15 [others]=0 [more]=0 [nets]=0 [sessions]=0 [stream]=0)
-parts=" ${*:-$known} "
+known="build device warm conformance fixtures sanitizer nets sessions models peers budgets launches more sizes others stream"
+declare -A share=([build]=290 [device]=10 [warm]=0 [conformance]=90 [fixtures]=20 [sanitizer]=60 [nets]=40 [sessions]=60 [models]=60 [peers]=80
+  [budgets]=150 [launches]=10 [more]=240 [sizes]=120 [others]=390 [stream]=0)
+# Each begins with the build, which takes seconds where it is done, as do the sessions of the third, which may be cut short in the first.
+declare -A calls=([first]="build device warm conformance fixtures sanitizer nets sessions" [second]="build models peers budgets launches more"
+  [third]="build sessions sizes others stream")
+wanted=${*:-$known} parts=" "
+for part in $wanted; do parts+="${calls[$part]:-$part} "; done
 for part in $parts; do
-  [[ " $known " == *" $part "* ]] || { echo "gpu_check: no part '$part', only: $known" >&2; exit 2; }
+  [[ " $known " == *" $part "* ]] || { echo "gpu_check: no part '$part', only: $known first second third" >&2; exit 2; }
 done
 command -v python3 >/dev/null || { echo "gpu_check: python3 is needed" >&2; exit 2; }
 tree=$(realpath "$(dirname "$0")/..")
@@ -106,59 +112,8 @@ give_up() {
 # Seconds until the part or the call is over.
 left() { echo $((part_end < deadline ? part_end - SECONDS : deadline - SECONDS)); }
 
-# limited SECONDS BASE COMMAND ...: writes BASE.log and BASE.status, and returns the exit status, 124 when a limit ended it. Where no
-# time is left it does not start, and leaves neither.
-limited() {
-  local limit=$1 base=$2 left started=$SECONDS status note
-  left=$(left)
-  shift 2
-  [ "$left" -gt 5 ] || return 124
-  note="took longer than its $limit s"
-  [ "$limit" -lt "$left" ] || { limit=$left note="ended after $left s, when its part or the call was over"; }
-  timeout --kill-after=5 "$limit" "$@" >"$base.log" 2>&1
-  status=$?
-  # Killed by `timeout` itself only where the limit has passed.
-  [ $status != 137 ] || [ $((SECONDS - started)) -lt "$limit" ] || status=124
-  [ $status = 124 ] || note=
-  echo "$status $note" >"$base.status"
-  return $status
-}
-# watched SECONDS BASE COMMAND ...: `limited`, with what the driver, cuBLASLt and cuDNN say of errors in BASE.*.txt. Where no time is
-# measured.
-watched() {
-  local seconds=$1 base=$2 status
-  shift 2
-  limited "$seconds" "$base" env CUDA_LOG_FILE="$base.cuda.txt" CUBLASLT_LOG_LEVEL=1 CUBLASLT_LOG_FILE="$base.cublaslt.txt" \
-    CUDNN_LOGLEVEL_DBG=1 CUDNN_LOGDEST_DBG="$base.cudnn.txt" "$@"
-  status=$?
-  [ $status != 0 ] || rm -f "$base".{cuda,cublaslt,cudnn}.txt
-  return $status
-}
-# again STATUS BASE COMMAND ...: repeats what failed (it was not refused, 2 and 3, or ended by a limit) to hear why.
-again() {
-  local status=$1 base=$2
-  shift 2
-  rm -f "$base.again".*
-  case $status in 0 | 2 | 3 | 124) ;; *) watched 30 "$base.again" "$@" ;; esac
-  return "$status"
-}
-# outdated FILE [TEST]: whether it is older than the program, the plugin or that test program.
-outdated() { [ -n "$(find "$build/bin" \( -name millrace -o -name libmillrace_cuda.so -o -name "${2:-millrace}" \) -newer "$1" -print -quit)" ]; }
-# is_done BASE [TEST]: it need not run again.
-is_done() {
-  local status note
-  read -r status note 2>/dev/null <"$1.status" || return 1
-  [ "$status" != 124 ] || [[ $note == took* ]] || return 1
-  ! outdated "$1.status" "${2:-}"
-}
-# What former builds gave is not shown as this one's.
-forget_former_builds() {
-  local status
-  [ ! -e "$out/about.json" ] || ! outdated "$out/about.json" || rm -f "$out/about.json"
-  find "$out" -name '*.status' ! -name '*build.status' ! -name 'peers*' ! -name warm.status | while read -r status; do
-    ! outdated "$status" || rm -f "${status%.status}".*
-  done
-}
+# shellcheck source=bench/gpu_limits.sh
+. bench/gpu_limits.sh
 
 device=cuda
 # Where the toolkit's programs are (compute-sanitizer, nvcc) in images that leave them out of the path.
@@ -246,13 +201,14 @@ if begins build; then
   [[ $architecture =~ ^[0-9]+\.[0-9]$ ]] || architecture=90
   # Without a Python with NumPy the tests are left out.
   tests=$([ -n "$numpy_python" ] && echo ON || echo OFF)
-  # Compilers that are newer than the bundle's headers: what these took for included, and no warning is an error.
+  # Compilers that are newer than the bundle's headers: what these took for included, and no warning is an error. The common headers are read
+  # as text behind these, so that no file lacks one that it does not lack where they are precompiled.
   headers="-include cstdint -include stdexcept -include algorithm"
   # What is measured comes first; tests that do not build leave the rest to be measured.
   {
     within cmake -S . -B "$build" -G Ninja -DMILLRACE_CUDA_ARCHITECTURES="${architecture/./}-real" -DMILLRACE_BENCH=OFF \
-      -DMILLRACE_TESTS="$tests" -DMILLRACE_PYTHON="$numpy_python" -DMILLRACE_WERROR=OFF -DMILLRACE_PRECOMPILE=OFF \
-      -DCMAKE_CXX_FLAGS="$headers" &&
+      -DMILLRACE_TESTS="$tests" -DMILLRACE_PYTHON="$numpy_python" -DMILLRACE_WERROR=OFF -DMILLRACE_PRECOMPILE=ON \
+      -DMILLRACE_UNITY=ON -DCMAKE_CXX_FLAGS="$headers" &&
       within "${make[@]}" millrace_main millrace_cuda_plugin
   } >"$out/build.log" 2>&1
   echo $? >"$out/build.status"
@@ -265,6 +221,11 @@ if begins build; then
   [ -z "$before" ] && [ -e "$out/build.seconds" ] || echo $((${before:-0} + SECONDS - started)) >"$out/build.seconds"
   log "built in $((SECONDS - started)) s"
   [ "$(cat "$out/build.status")" = 0 ] || grep -m 10 -iE "error|not found|failed|is required" "$out/build.log" | cut -c 1-300
+  part_end=$((SECONDS + 60))
+  later=()
+  [[ $parts != *" nets "* ]] || later+=(random_nets_test failing_steps_test)
+  [[ $parts != *" sessions "* ]] || later+=(session_test)
+  [ ${#later[@]} = 0 ] || [ -z "$numpy_python" ] || within "${make[@]}" "${later[@]}" >"$out/later.build.log" 2>&1
 fi
 if [ ! -x "$millrace" ]; then
   echo "gpu_check: not built"
@@ -358,18 +319,31 @@ fi
 
 peers=(python3 -u bench/peers_gpu.py --steps=8 --timeout=100)
 [ $device = cuda ] || peers+=(--cpu --timeout=300 --models=unet3d)
-first_families="conv matmul reduction gather_scatter slice array unary binary variable"
+# What torch.compile has compiled before takes a fraction of the time where it is measured. Not a job of this shell's any more: other parts
+# do not wait for it.
+warming=
+if [[ $parts == *" warm "* ]] && ! is_done "$out/warm"; then
+  log "warm, beside what follows"
+  (part_end=$deadline && limited 200 "$out/warm" "${peers[@]}" --warm --timeout=190) &
+  warming=$!
+  disown
+fi
+# Those with kernels that were written or rewritten since a device ran them (71eccd36); those without a kernel on the device.
+first_families="linalg device_sizes complex sampling random special cudnn recurrent picture rare_picture quantize sparse sparse_algebra rank diagonal segment
+  conv matmul reduction gather_scatter slice array unary binary variable"
+last_families="audio clustering decoder errors formats media ragged records string_codes strings"
 if begins conformance; then
-  # A process per family, some at once: one that loses the device ends alone. What every model is made of comes first.
+  # A process per family, some at once: one that loses the device ends alone.
   mkdir -p "$out/conformance"
-  # What torch.compile has compiled before takes a fraction of the time where it is measured; here no time is. Not where all parts are
-  # wanted: what they leave to the last ones is too short for it.
-  [[ $parts == " $known " || $parts != *" others "* ]] || is_done "$out/warm" || limited 150 "$out/warm" "${peers[@]}" --warm --timeout=140 &
   if built cuda_test && limited 60 "$out/cuda_test.list" "$build/bin/cuda_test" --gtest_list_tests; then
-    awk -v first="$first_families" '
-      BEGIN { count = split(first, family, " "); for (i = 1; i <= count; ++i) rank[family[i]] = i }
+    awk -v first="${first_families//$'\n'/ }" -v last="$last_families" '
+      BEGIN {
+        count = split(first, family, " ")
+        for (i = 1; i <= count; ++i) { rank[family[i]] = i; rank["more_" family[i]] = count + 1 }
+        for (i = split(last, family, " "); i > 0; --i) rank[family[i]] = rank["more_" family[i]] = count + 3
+      }
       /^[^ ]/ { suite = $1 }
-      /^ / && suite ~ /CudaDeviceTest/ { name = $1; sub(/.*\//, "", name); print (name in rank ? rank[name] : count + 1), suite $1 }' \
+      /^ / && suite ~ /CudaDeviceTest/ { name = $1; sub(/.*\//, "", name); print (name in rank ? rank[name] : count + 2), suite $1 }' \
       "$out/cuda_test.list.log" | sort -s -n -k 1,1 | cut -d ' ' -f 2 >"$out/conformance/tests.txt"
     while read -r test; do
       ! is_done "$out/conformance/${test##*/}" cuda_test || continue
@@ -414,6 +388,75 @@ if [ -n "$numpy_python" ] && begins fixtures; then
   wait
   collect
 fi
+
+# Kernels whose threads share memory or order each other's writes, those first that no sanitizer has seen on a device: decompositions and other
+# matrices, boxes of pictures, shuffles, samples; then sums, sorts, losses, transposes, norms.
+sanitized="linalg device_sizes picture random sampling rare_picture reduction gather_scatter loss layout array norm segment"
+# sanitize TOOL FAMILY: only this project's own kernels, by their names: opening cuBLASLt and cuDNN takes long where every kernel of theirs is
+# watched. Errors of calls are no finding: some are asked for, such as whether memory is page-locked.
+sanitize() {
+  local tool=$1 family=$2 options=(--error-exitcode 9)
+  ! is_done "$out/sanitizer/$tool.$family" cuda_test || return 0
+  [[ $sanitizer_help != *--kernel-name* ]] || options+=(--kernel-name kernel_substring=millrace)
+  [[ $tool != memcheck || $sanitizer_help != *--report-api-errors* ]] || options+=(--report-api-errors no)
+  watched 100 "$out/sanitizer/$tool.$family" compute-sanitizer --tool "$tool" \
+    "${options[@]}" "$build/bin/cuda_test" --gtest_filter="*CudaDeviceTest.*/$family"
+}
+if begins sanitizer; then
+  mkdir -p "$out/sanitizer"
+  echo "$sanitized" >"$out/sanitizer/families"
+  rm -f "$out/sanitizer/absent"
+  if [ $device != cuda ]; then
+    echo "no device" >"$out/sanitizer/absent"
+  elif ! command -v compute-sanitizer >/dev/null; then
+    echo "compute-sanitizer was not found" >"$out/sanitizer/absent"
+  else
+    sanitizer_help=$(compute-sanitizer --help 2>&1)
+    for family in $sanitized; do
+      for tool in memcheck racecheck synccheck; do
+        room 6
+        sanitize $tool "$family" &
+      done
+    done
+  fi
+  wait
+  collect
+fi
+
+# tests/random: a process per kind.
+if begins nets; then
+  mkdir -p "$out/nets"
+  ready=
+  for program in random_nets_test failing_steps_test; do ! built $program || ready+=" $program "; done
+  for kind in Recurrent Images Sequences FailingSteps; do
+    program=random_nets_test
+    [ $kind != FailingSteps ] || program=failing_steps_test
+    [[ $ready == *" $program "* ]] || continue
+    ! is_done "$out/nets/$kind" $program || continue
+    watched 200 "$out/nets/$kind" env MILLRACE_RANDOM_DEVICE=$device MILLRACE_RANDOM_NETS=10 "$build/bin/$program" --gtest_filter="*$kind*" &
+  done
+  wait
+  collect
+fi
+
+# tests/session: a process per share of it.
+if begins sessions; then
+  mkdir -p "$out/sessions"
+  left_out=$(awk '/^(streams|cuda|one_gpu) / {print $2}' tests/session/left_out.txt | paste -sd:)
+  if built session_test; then
+    for share in 0 1 2 3 4 5 6 7; do
+      ! is_done "$out/sessions/$share" session_test || continue
+      room $wide
+      watched 300 "$out/sessions/$share" env MILLRACE_TEST_DEVICE=$device GTEST_TOTAL_SHARDS=8 GTEST_SHARD_INDEX=$share \
+        "$build/bin/session_test" --gtest_filter="-$left_out" &
+    done
+    wait
+  fi
+  collect
+fi
+
+# From here on time is measured.
+while [ -n "$warming" ] && kill -0 "$warming" 2>/dev/null; do sleep 1; done
 
 if begins models; then
   for name in resnet50 lstm unet3d moe_transformer; do run_model $name baseline auto 0 60; done
@@ -466,6 +509,18 @@ if begins launches; then
   collect
 fi
 
+if begins more; then
+  # What joining nodes into groups is worth.
+  for name in resnet50 unet3d lstm moe_transformer; do run_model $name unfused auto 0 60 --fuse=off; done
+  # What turning convolutions around to channels first is worth.
+  run_model resnet50 last auto 0 60 --channels_first=off
+  # Whether streams that share the eight queues there are by default wait for one another.
+  CUDA_DEVICE_MAX_CONNECTIONS=32 run_model resnet50 queues auto 60 60
+  collect
+  for name in resnet50 lstm moe_transformer unet3d; do run_model $name measured auto 0 120 --measure_convolutions; done
+  collect
+fi
+
 # size NAME BUDGET ARGUMENT ...: trains it for four steps: kernels are loaded in the first, the second is captured.
 size() {
   local name=$1 budget=$2 run
@@ -493,80 +548,11 @@ if begins sizes; then
   collect
 fi
 
-# Kernels whose threads share memory or order each other's writes: sums, sorts, losses, transposes, norms.
-sanitized="reduction gather_scatter loss layout array norm segment"
-# Only this project's own kernels, by their names: opening cuBLASLt and cuDNN takes long where every kernel of theirs is watched. Errors
-# of calls are no finding: some are asked for, such as whether memory is page-locked.
-sanitize() {
-  local tool=$1 help family options=(--error-exitcode 9)
-  help=$(compute-sanitizer --help 2>&1)
-  [[ $help != *--kernel-name* ]] || options+=(--kernel-name kernel_substring=millrace)
-  [[ $tool != memcheck || $help != *--report-api-errors* ]] || options+=(--report-api-errors no)
-  for family in $sanitized; do
-    is_done "$out/sanitizer/$tool.$family" cuda_test || watched 60 "$out/sanitizer/$tool.$family" compute-sanitizer --tool "$tool" \
-      "${options[@]}" "$build/bin/cuda_test" --gtest_filter="*CudaDeviceTest.*/$family"
-  done
-}
-if begins sanitizer; then
-  mkdir -p "$out/sanitizer"
-  echo "$sanitized" >"$out/sanitizer/families"
-  rm -f "$out/sanitizer/absent"
-  if [ $device != cuda ]; then
-    echo "no device" >"$out/sanitizer/absent"
-  elif ! command -v compute-sanitizer >/dev/null; then
-    echo "compute-sanitizer was not found" >"$out/sanitizer/absent"
-  else
-    for tool in memcheck racecheck synccheck; do sanitize $tool & done
-  fi
-  wait
-  collect
-fi
-
 if begins others; then
-  limited 450 "$out/peers" "${peers[@]}" --json="$out/peers.json" --millrace="$millrace" || tail -3 "$out/peers.log"
-  collect
-fi
-
-if begins more; then
-  # What joining nodes into groups is worth.
-  for name in resnet50 unet3d lstm moe_transformer; do run_model $name unfused auto 0 60 --fuse=off; done
-  # What turning convolutions around to channels first is worth.
-  run_model resnet50 last auto 0 60 --channels_first=off
-  # Whether streams that share the eight queues there are by default wait for one another.
-  CUDA_DEVICE_MAX_CONNECTIONS=32 run_model resnet50 queues auto 60 60
-  collect
-  for name in resnet50 lstm moe_transformer unet3d; do run_model $name measured auto 0 120 --measure_convolutions; done
-  collect
-fi
-
-# tests/random: a process per kind.
-if begins nets; then
-  mkdir -p "$out/nets"
-  ready=
-  for program in random_nets_test failing_steps_test; do ! built $program || ready+=" $program "; done
-  for kind in Recurrent Images Sequences FailingSteps; do
-    program=random_nets_test
-    [ $kind != FailingSteps ] || program=failing_steps_test
-    [[ $ready == *" $program "* ]] || continue
-    ! is_done "$out/nets/$kind" $program || continue
-    watched 200 "$out/nets/$kind" env MILLRACE_RANDOM_DEVICE=$device MILLRACE_RANDOM_NETS=10 "$build/bin/$program" --gtest_filter="*$kind*" &
+  for variants in compile eager,offload,checkpoint; do
+    limited 500 "$out/peers_$variants" "${peers[@]}" --json="$out/peers.json" --millrace="$millrace" --variants=$variants ||
+      tail -3 "$out/peers_$variants.log"
   done
-  wait
-  collect
-fi
-
-# tests/session: a process per share of it.
-if begins sessions; then
-  mkdir -p "$out/sessions"
-  left_out=$(awk '/^(streams|cuda|one_gpu) / {print $2}' tests/session/left_out.txt | paste -sd:)
-  if built session_test; then
-    for share in 0 1 2 3; do
-      ! is_done "$out/sessions/$share" session_test || continue
-      watched 300 "$out/sessions/$share" env MILLRACE_TEST_DEVICE=$device GTEST_TOTAL_SHARDS=4 GTEST_SHARD_INDEX=$share \
-        "$build/bin/session_test" --gtest_filter="-$left_out" &
-    done
-    wait
-  fi
   collect
 fi
 

@@ -21,7 +21,7 @@ LOWEST = {"unet3d": 50}  # budget in %, 45 of the others: below 46 % a single no
 STEPS = 40            # of a run of a model
 NETS = {"Recurrent": "random_nets_test", "Images": "random_nets_test", "Sequences": "random_nets_test",
         "FailingSteps": "failing_steps_test"}  # tests/random: the program of each kind
-SESSIONS = range(4)  # shares of tests/session
+SESSIONS = range(8)  # shares of tests/session
 CHAIN_NODES = 2000    # of bench/chain_graph.py
 LARGE_COPY = 8 << 20  # bytes: smaller copies say more of latency than of the link
 PRINTED_LOGS = 3000   # characters of the ends of failing logs
@@ -141,7 +141,7 @@ class Peers:
 
     def __init__(self, folder, name):
         self.rows = {(row["model"], row.get("variant")): row for row in read_json(folder / f"{name}.json") or []}
-        self.no_torch = "PyTorch is not installed" in read_text(folder / f"{name}.log")
+        self.no_torch = any("PyTorch is not installed" in read_text(path) for path in folder.glob(f"{name}*.log"))
 
     def outcome(self, model, variant):
         """A peer that cannot run is no miss of ours."""
@@ -302,6 +302,11 @@ def model_goals(folder, peers):
                      lambda: measured.step() / base.step())
         unfused = run_of(folder, f"{model}.unfused.auto.0")
         yield figure(f"{model}: step with --fuse=off over with groups", "stated", [base, unfused], lambda: unfused.step() / base.step())
+        for label, at in (("baseline.auto.0", "without a budget"), ("planned.auto.60", "at 60 %")):
+            planned = run_of(folder, f"{model}.{label}")
+            if "plan_seconds" in planned.run:
+                yield figure(f"{model}: seconds of planning {at}, kernels compiled beside it", "stated", [planned],
+                             lambda planned=planned: float(planned.run["plan_seconds"]))
         streams = run_of(folder, f"{model}.baseline.off.0")
         yield figure(f"{model}: step as graph over step as streams", "stated", [base, streams], lambda: base.step() / streams.step())
         yield digest_goal(folder, f"{model}: same bits as graph, as streams, at 80, 60 and {LOWEST.get(model, 45)} %",

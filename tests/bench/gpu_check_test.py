@@ -141,8 +141,13 @@ echo "$1" >>{order}
 echo cuDNN is too old >&2; exit 1
 """)
         done = self.check("build", PATH=path)
-        self.assertEqual(order.read_text().splitlines(), ["built millrace_main millrace_cuda_plugin", "model", "run", "built cuda_test"])
+        first = ["built millrace_main millrace_cuda_plugin", "model", "run", "built cuda_test"]
+        self.assertEqual(order.read_text().splitlines(), first)
         self.assertIn("the device does not open:\ncuDNN is too old", done.stdout)
+        for parts, tests in ((["nets", "sessions"], "random_nets_test failing_steps_test session_test"), (["sessions"], "session_test")):
+            order.unlink()
+            self.check("build", *parts, PATH=path)
+            self.assertEqual(order.read_text().splitlines()[:5], [*first, f"built {tests}"], "by one ninja")
 
     def test_only_what_is_an_architecture_is_taken_for_one(self):
         seen = self.folder / "seen"
@@ -224,8 +229,8 @@ END
         folders = [folder for folder in seen.read_text().splitlines()[0].split(":") if folder != "/usr/local/nvidia/lib64"]
         self.assertEqual(folders[:4], ["/own", "/usr/local/cuda/compat", "/usr/lib/x86_64-linux-gnu", f"{root}/usr/lib/x86_64-linux-gnu"])
 
-    def test_families_that_models_are_made_of_come_first(self):
-        families = ["array", "audio", "conv", "ctc", "matmul", "reduction", "variable"]
+    def test_families_that_no_device_ran_come_first_and_those_without_kernels_last(self):
+        families = ["array", "audio", "conv", "ctc", "linalg", "matmul", "more_audio", "more_linalg", "reduction", "variable"]
         tests = self.program.with_name("cuda_test")
         tests.write_text("""#!/usr/bin/env bash
 [ "$1" = --gtest_list_tests ] || exit 0
@@ -234,7 +239,7 @@ echo "HostTest."; echo "  PassesTheCases/conv"; echo "Families/CudaDeviceTest."
         tests.chmod(0o755)
         self.check("conformance")
         self.assertEqual([line.split("/")[-1] for line in (self.folder / "out/conformance/tests.txt").read_text().split()],
-                         ["conv", "matmul", "reduction", "array", "variable", "audio", "ctc"])
+                         ["linalg", "conv", "matmul", "reduction", "array", "variable", "more_linalg", "ctc", "audio", "more_audio"])
         self.assertEqual({self.status(f"conformance/{name}") for name in families}, {"0"})
 
     def test_a_graph_that_does_not_agree_runs_again_with_less(self):
@@ -254,6 +259,16 @@ exec {sys.executable} "$@"
         self.assertEqual(set((self.folder / "out/fixtures/names").read_text().split()), names)
         self.assertEqual((self.folder / "out/bits/names").read_text().split(), ["mlp_ref", "lstm_ptb"])
 
+    def test_each_call_of_the_peers_has_its_own_log(self):
+        path = self.script("python3", f"""case "$*" in *peers_gpu.py*) echo "$*"; [[ $* != *compile* ]]; exit ;; esac
+exec {sys.executable} "$@"
+""")
+        self.check("peers", "others", PATH=path)
+        for label, variants, status in (("peers", "eager", "0"), ("peers_compile", "compile", "1"),
+                                        ("peers_eager,offload,checkpoint", "eager,offload,checkpoint", "0")):
+            self.assertEqual(self.status(label), status)
+            self.assertIn(f"--variants={variants}\n", (self.folder / f"out/{label}.log").read_text())
+
     @unittest.skipUnless(shutil.which("cc"), "no compiler")
     def test_sanitizers_watch_the_kernels_of_this_project(self):
         driver = self.driver("int cuInit(unsigned flags) { return 0; }\nint cuDeviceGetCount(int* count) { *count = 1; return 0; }\n")
@@ -266,23 +281,65 @@ exec {sys.executable} "$@"
             errors = "--report-api-errors no " if help_text else ""
             self.assertIn(f" {options}{errors}/", (self.folder / "out/sanitizer/memcheck.norm.log").read_text())
 
+    @staticmethod
+    def shares(text):
+        return {part: int(seconds) for part, seconds in re.findall(r"\[(\w+)\]=(\d+)", text.split("declare -A share=(")[1].split(")")[0])}
+
+    @staticmethod
+    def calls(text):
+        return {call: parts.split() for call, parts in re.findall(r'\[(\w+)\]="([^"]+)"', text.split("declare -A calls=(")[1].split(")")[0])}
+
     def test_a_part_that_fills_its_time_leaves_the_others_theirs(self):
         text = (ROOT / "bench/gpu_check.sh").read_text()
         functions = "\n".join(re.search(pattern, text, re.MULTILINE | re.DOTALL).group(0) for pattern in (
-            r'^known=.*?$', r"^declare -A share=.*?\)$", r"^begins\(\) \{.*?^\}$", r"^left\(\) .*?$"))
-        # The build takes no time, as it does in a second call; every other part all that it is given.
+            r'^known=.*?$', r"^declare -A share=.*?\)$", r"^declare -A calls=.*?\)$", r"^begins\(\) \{.*?^\}$", r"^left\(\) .*?$"))
+        # The build takes its share in a first call, no time in the next ones; every other part all that it is given.
         script = functions + """
 log() { :; }
 unset SECONDS  # which then is a variable like others: no second passes but those given here
-parts=" $known " SECONDS=0 deadline=570 part_end=570
-for part in $known; do begins $part && echo $part $(left); [ $part = build ] || SECONDS=$((SECONDS + $(left))); done
+parts=" ${calls[$CALL]} " SECONDS=0 deadline=570 part_end=570
+for part in ${known/ warm / }; do
+  begins $part || continue
+  echo $part $(left)
+  [ $part = build ] && SECONDS=$BUILD_SECONDS || SECONDS=$((SECONDS + $(left)))
+done
 """
-        done = subprocess.run(["bash", "-uc", script], capture_output=True, text=True, check=True)
-        given = {part: int(seconds) for part, seconds in map(str.split, done.stdout.splitlines())}
-        shares = {part: int(seconds) for part, seconds in re.findall(r"\[(\w+)\]=(\d+)", text.split("share=(")[1].split(")")[0])}
-        self.assertEqual(list(given), [part for part, share in shares.items() if share > 0], "none begins without time")
-        for part, seconds in given.items():
-            self.assertGreaterEqual(seconds, shares[part], part)
+        shares, calls = self.shares(text), self.calls(text)
+        for call, parts in calls.items():
+            seconds = {"CALL": call, "BUILD_SECONDS": str(shares["build"]) if call == "first" else "0"}
+            done = subprocess.run(["bash", "-uc", script], capture_output=True, text=True, check=True, env={**os.environ, **seconds})
+            given = {part: int(seconds) for part, seconds in map(str.split, done.stdout.splitlines())}
+            self.assertEqual(list(given), [part for part in parts if shares[part] > 0], "none begins without time")
+            for part, seconds in given.items():
+                self.assertGreaterEqual(seconds, shares[part], part)
+
+    @unittest.skipUnless((ROOT / ".git").exists(), "no checkout")
+    def test_a_bundle_that_is_too_large_beside_the_tree_is_refused_with_both_sizes(self):
+        self.script("apt-get", "touch some.deb\n")
+        self.script("g++", 'echo "x.o: usr/include/boost/used.hpp"\n')
+        path = self.script("dpkg-deb", """if [ "$1" != --extract ]; then
+  tar -cf "${@: -1}" -C "${@: -2:1}" usr
+else
+  include=$3/usr/include/boost lib=$3/usr/lib/x86_64-linux-gnu
+  mkdir -p $include/config $lib/cmake $3/usr/share/doc/some
+  touch $include/{version,used,unused}.hpp $include/config/gcc.hpp $lib/lib{wanted,other}.a $lib/libother.so $3/usr/share/doc/some/README
+  echo '"/usr/lib/libwanted.a"' >$lib/cmake/wanted.cmake
+fi
+""")
+        run = lambda limit: subprocess.run(  # noqa: E731
+            [str(ROOT / "bench/gpu_bundle.sh"), str(self.folder / "bundle")], capture_output=True, check=False, text=True,
+            env={**os.environ, "PATH": path, "MILLRACE_GPU_TRAVELS": str(limit)})
+        small = run(1 << 30)
+        self.assertEqual((small.returncode, small.stderr), (0, ""))
+        packed = subprocess.run(["tar", "-tf", self.folder / "bundle/bundle.deb"], capture_output=True, text=True, check=True).stdout.split()
+        self.assertEqual(sorted(os.path.basename(name) for name in packed if not name.endswith("/")),
+                         ["gcc.hpp", "libother.so", "libwanted.a", "used.hpp", "version.hpp", "wanted.cmake"])
+        bundle = self.folder / "bundle/bundle.deb"
+        size = bundle.stat().st_size
+        large = run(100000)
+        self.assertEqual((large.returncode, large.stderr), (1, "gpu_bundle: more than 100000 bytes\n"))
+        self.assertRegex(large.stdout, rf"{size} bytes in .*; the tree: \d+; together \d+ of 100000$")
+        self.assertFalse(bundle.exists())
 
     def test_what_it_ran_on_is_written_down(self):
         (self.folder / "opens.log").write_text("I cuda_services.cc:36] cuda:0: to cuDNN 91900 it is {}\n")
@@ -295,11 +352,23 @@ for part in $known; do begins $part && echo $part $(left); [ $part = build ] || 
 
     def test_the_parts_of_a_call_have_the_seconds_of_the_table(self):
         text = (ROOT / "bench/gpu_check.sh").read_text()
-        table = dict(re.findall(r"^#   (\w+) +(\d+)   ", text, re.MULTILINE))
-        shares = dict(re.findall(r"\[(\w+)\]=(\d+)", text.split("declare -A share=(")[1].split(")")[0]))
+        table = {part: int(seconds) for part, seconds in re.findall(r"^#   (\w+) +(\d+)   ", text, re.MULTILINE)}
+        shares, calls = self.shares(text), self.calls(text)
         self.assertEqual(table, shares)
         self.assertEqual(list(table), re.search(r'^known="(.*)"$', text, re.MULTILINE).group(1).split())
-        self.assertLessEqual(sum(map(int, shares.values())), 570)
+        self.assertEqual(sorted({part for parts in calls.values() for part in parts}), sorted(shares), "every part is in a call")
+        for call, parts in calls.items():
+            built = [part for part in parts if call == "first" or part != "build"]
+            self.assertLessEqual(sum(shares[part] for part in built), 570, call)
+
+    def test_a_call_is_its_parts(self):
+        done = self.check("third", "no_such_part")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("no part 'no_such_part'", done.stderr)
+        for parts in (("third",), ("third", "third"), ("sizes", "third")):
+            printed = self.check(*parts, seconds=5).stdout
+            begun = re.findall(r"^[\d:]{8} (\w+)(?:, within|: no time is left)", printed, re.MULTILINE)
+            self.assertEqual(begun, ["build", "sessions", "sizes", "others", "stream"], parts)
 
     def test_what_the_report_knows_is_what_the_script_runs(self):
         text = (ROOT / "bench/gpu_check.sh").read_text()

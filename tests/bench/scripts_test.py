@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""The other scripts under bench/: wrong arguments are one line at the start, and what ran nothing does not say that all is well."""
+"""The other scripts under bench/: wrong arguments are one line at the start, and what ran nothing does not say that all is well. And tests/run_all.sh."""
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import unittest
@@ -75,6 +76,16 @@ class ScriptsTest(WithPrograms):
             output, returned = self.sanitized(said)
             self.assertIn("asan a_test: " + result, output)
             self.assertEqual(returned, status)
+
+    def test_where_the_build_fails_no_package_is_installed_any_more(self):
+        for name in ("tests", ".ci"):
+            (self.folder / name).mkdir()
+        shutil.copy(BENCH.parent / "tests/run_all.sh", self.folder / "tests")
+        (self.folder / ".ci/install_packages.sh").write_text("[ $# = 0 ] || { sleep 0.2; touch installed; }\n")
+        path = self.script("cmake", "exit 3\n")
+        done = subprocess.run(["bash", str(self.folder / "tests/run_all.sh")], check=False, stdin=subprocess.DEVNULL, env={**os.environ, "PATH": path})
+        self.assertEqual(done.returncode, 3)
+        self.assertTrue((self.folder / "installed").exists())
 
 
 if __name__ == "__main__":

@@ -5,14 +5,17 @@
 #include <cstring>
 #include <filesystem>
 #include <iterator>
-#include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "codecs/inflate.h"
+#include "files/mapped_file.h"
 #include "graph/float16.h"
+#include "graph/with_message.h"
+#include "import/graph_file.h"
 #include "millrace/graph.h"
-#include "millrace/import.h"
 #include "millrace/status.h"
 
 namespace millrace::conformance {
@@ -132,11 +135,34 @@ std::string ElementString(const Tensor& tensor, int64_t i) {
   return text;
 }
 
+absl::StatusOr<Graph> LoadFile(const std::string& path) {
+  MR_ASSIGN_OR_RETURN(const std::shared_ptr<const MappedFile> file, MappedFile::Open(path));
+  MR_ASSIGN_OR_RETURN(const std::string bytes, Inflated(file->bytes(), /*gzip=*/true));
+  return GraphFromBytes(bytes);
+}
+
 }  // namespace
 
+std::vector<std::string> CaseFiles(const std::string& folder) {
+  std::vector<std::string> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string path = entry.path();
+    if (absl::EndsWith(path, ".pb.gz")) paths.push_back(path);
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+std::string FamilyOf(const std::string& path) {
+  const std::string name = std::filesystem::path(path).filename();
+  return name.substr(0, name.find('.'));
+}
+
 absl::StatusOr<std::vector<Case>> LoadCases(const std::string& path) {
-  MR_ASSIGN_OR_RETURN(const Graph graph, LoadGraph(path));
-  const std::string family = std::filesystem::path(path).stem();
+  const absl::StatusOr<Graph> loaded = LoadFile(path);
+  if (!loaded.ok()) return WithPrefix(loaded.status(), path);
+  const Graph& graph = *loaded;
+  const std::string family = FamilyOf(path);
   std::vector<Case> cases;
   for (int32_t id = 0; id < graph.num_ids(); ++id) {
     const Node& node = graph.node(NodeId{id});
@@ -158,12 +184,8 @@ absl::StatusOr<std::vector<Case>> LoadCases(const std::string& path) {
 }
 
 absl::StatusOr<std::vector<Case>> LoadAllCases(const std::string& folder) {
-  std::set<std::string> paths;  // sorted
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().extension() == ".pb") paths.insert(entry.path());
-  }
   std::vector<Case> all;
-  for (const std::string& path : paths) {
+  for (const std::string& path : CaseFiles(folder)) {
     MR_ASSIGN_OR_RETURN(std::vector<Case> cases, LoadCases(path));
     std::move(cases.begin(), cases.end(), std::back_inserter(all));
   }

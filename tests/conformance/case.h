@@ -32,9 +32,13 @@ struct Case {
   std::optional<std::string> error;  // the case must fail, with this text in the message
 };
 
-// The cases of data/FAMILY.pb, in the order of the file.
+// The families' files in `folder`, FAMILY.pb.gz, by name.
+std::vector<std::string> CaseFiles(const std::string& folder);
+// FAMILY of such a path.
+std::string FamilyOf(const std::string& path);
+// The cases of such a file, in its order.
 absl::StatusOr<std::vector<Case>> LoadCases(const std::string& path);
-// Those of all files in `folder`, by name.
+// Those of all files in `folder`.
 absl::StatusOr<std::vector<Case>> LoadAllCases(const std::string& folder);
 
 // OK, or what differs first: shape, type, or element with both values.

@@ -1,4 +1,4 @@
-// Every case of data/*.pb on the CPU device: one test per case, named Conformance_FAMILY.CASE.
+// Every case of data/*.pb.gz on the CPU device: one test per case, named Conformance_FAMILY.CASE.
 #include <cstdio>
 
 #include <gtest/gtest.h>

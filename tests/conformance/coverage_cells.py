@@ -1,9 +1,9 @@
 """The cells of the coverage table: which of them an op has by its definition in TensorFlow, and which a case covers."""
 import math
-import pathlib
 
 import numpy as np
 
+import data_files
 from case_builder import Case, Gen, L, RefVar, Var  # sets what TensorFlow is started with
 
 import tensorflow as tf
@@ -15,7 +15,6 @@ TYPES = ("float32", "float64", "float16", "bfloat16", "int32", "int64", "bool", 
 FLOATS, COMMON = TYPES[:4], TYPES[:7]
 AXES = ("axis", "axes", "dim", "reduction_indices", "concat_dim", "split_dim", "dimension", "reduction_axes", "seq_dim",
         "batch_dim", "batch_dims")
-DATA = pathlib.Path(__file__).resolve().parent / "data"
 
 
 def name_of(dtype):
@@ -123,7 +122,7 @@ def python_value(attr):
 
 def load_cases(path):
     """The cases of a data file again as Case objects; `.stored` of each has the nodes of its answers by name."""
-    yield from load_graph(path.read_bytes(), path.stem)
+    yield from load_graph(data_files.read(path), data_files.family_of(path))
 
 
 def load_graph(data, family):
@@ -236,7 +235,7 @@ def covered_by(case):
 
 
 def all_cases():
-    for path in sorted(DATA.glob("*.pb")):
+    for path in data_files.paths():
         yield from load_cases(path)
 
 

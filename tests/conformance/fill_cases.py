@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fills holes of the coverage table: varies committed cases until TensorFlow accepts one that covers the cell.
 
-  fill_cases.py                   all ops: writes data/more_FAMILY.pb and refused.txt
+  fill_cases.py                   all ops: writes data/more_FAMILY.pb.gz and refused.txt
   fill_cases.py OP ... [--write]  prints what it would do for some ops, or does it
 
 Cells that TensorFlow refuses in every variant go to refused.txt with its words. See README.md.
@@ -221,20 +221,21 @@ def main():
 
 def write(families, reasons, wanted):
     """The cases of all ops, or with `wanted` those of some in place of what the files have of them."""
+    import data_files
     from tensorflow.core.framework import graph_pb2
-    for path in [HERE / "data" / f"more_{family}.pb" for family in families] if not wanted else sorted((HERE / "data").glob("more_*.pb")):
-        graph = graph_pb2.GraphDef()
-        if wanted:
-            old = graph_pb2.GraphDef.FromString(path.read_bytes())
-            gone = {n.name[:-3] for n in old.node if n.name.endswith("/op") and n.op in wanted}
-            graph.node.extend(n for n in old.node if n.name.rsplit("/", 1)[0] not in gone)
-        for part in families.pop(path.stem[5:], []):
+    for path in [path for path in data_files.paths() if wanted and path.name.startswith("more_")]:
+        graph, family = graph_pb2.GraphDef(), data_files.family_of(path)
+        old = graph_pb2.GraphDef.FromString(data_files.read(path))
+        gone = {n.name[:-3] for n in old.node if n.name.endswith("/op") and n.op in wanted}
+        graph.node.extend(n for n in old.node if n.name.rsplit("/", 1)[0] not in gone)
+        for part in families.pop(family.removeprefix("more_"), []):
             graph.MergeFromString(part)
-        path.write_bytes(graph.SerializeToString(deterministic=True))
-        if not graph.node:
-            path.unlink()
+        data_files.write(family, graph.SerializeToString(deterministic=True))
     for family, parts in families.items():
-        (HERE / "data" / f"more_{family}.pb").write_bytes(b"".join(parts))
+        graph = graph_pb2.GraphDef()
+        for part in parts:
+            graph.MergeFromString(part)
+        data_files.write(f"more_{family}", graph.SerializeToString(deterministic=True))
     path = HERE / "refused.txt"
     kept = [line for line in path.read_text().splitlines() if line.split(" ")[0] not in wanted] if wanted else []
     path.write_text("".join(line + "\n" for line in sorted(kept + reasons)))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/conformance/data/FAMILY.pb from cases/FAMILY.py with TensorFlow's answers.
+"""Writes tests/conformance/data/FAMILY.pb.gz from cases/FAMILY.py with TensorFlow's answers.
 
     make_cases.py [FAMILY ...]      (all families by default; needs TensorFlow, which the tests do not)
 """
@@ -10,6 +10,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
+import data_files  # noqa: E402
 from case_builder import nodes_of  # noqa: E402
 from tensorflow.core.framework import graph_pb2  # noqa: E402
 
@@ -30,9 +31,8 @@ def make_family(family):
             failed = True
     if failed:
         raise SystemExit(f"{family}: not written")
-    path = HERE / "data" / f"{family}.pb"
-    path.write_bytes(graph.SerializeToString(deterministic=True))
-    print(f"{family}: {len(cases)} cases, {path.stat().st_size} bytes")
+    size = data_files.write(family, graph.SerializeToString(deterministic=True))
+    print(f"{family}: {len(cases)} cases, {size} bytes")
 
 
 def main():

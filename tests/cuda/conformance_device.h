@@ -3,7 +3,6 @@
 #define MILLRACE_TESTS_CUDA_CONFORMANCE_DEVICE_H_
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <string>
 #include <utility>
@@ -21,15 +20,14 @@ using conformance::Case;
 using conformance::TestDevice;
 
 inline std::string DataFile(const std::string& family) {
-  return MILLRACE_SOURCE_DIR "/tests/conformance/data/" + family + ".pb";
+  const std::vector<std::string> files = conformance::CaseFiles(MILLRACE_SOURCE_DIR "/tests/conformance/data");
+  const auto file = std::find_if(files.begin(), files.end(), [&](const std::string& path) { return conformance::FamilyOf(path) == family; });
+  return file == files.end() ? family : *file;
 }
 
 inline std::vector<std::string> FamilyNames() {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(MILLRACE_SOURCE_DIR "/tests/conformance/data")) {
-    if (entry.path().extension() == ".pb") names.push_back(entry.path().stem());
-  }
-  std::sort(names.begin(), names.end());
+  std::vector<std::string> names = conformance::CaseFiles(MILLRACE_SOURCE_DIR "/tests/conformance/data");
+  std::transform(names.begin(), names.end(), names.begin(), conformance::FamilyOf);
   return names;
 }
 

@@ -41,7 +41,7 @@ TEST(CudaKernelsTest, LaunchedOnTheHostTheyPassTheConformanceCases) {
   }
   std::printf("%d cases passed, %d are left to the CPU's kernels\n", all.passed, refused);
   EXPECT_GT(all.passed, 6000);
-  for (const char* family : {"array", "binary", "complex", "conv", "diagonal", "gather_scatter", "linalg", "matmul", "picture", "quantize",
+  for (const char* family : {"array", "binary", "complex", "conv", "device_sizes", "diagonal", "gather_scatter", "linalg", "matmul", "picture", "quantize",
                              "recurrent", "reduction", "segment", "slice", "sparse", "unary", "variable"}) {
     EXPECT_EQ(covered.count(family), 1) << family;
   }

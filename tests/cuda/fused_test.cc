@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <iterator>
+#include <limits>
 #include <set>
 #include <thread>
 #include <utility>
@@ -67,6 +68,11 @@ std::vector<Tree> Trees(DataType type) {
   for (const auto& [name, op] : UnaryOps()) trees.push_back(MakeTree(name, {type}, type));
   for (const auto& [name, op] : BinaryOps()) trees.push_back(MakeTree(name, {type, type}, type));
   for (const auto& [name, op] : CompareOps()) trees.push_back(MakeTree(name, {type, type}, boolean));
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const float alpha : {infinity, -infinity, std::numeric_limits<float>::quiet_NaN()}) {
+    trees.push_back(MakeTree("LeakyRelu", {type}, type, AttrMap({{"alpha", alpha}})));
+    trees.push_back(MakeTree("LeakyReluGrad", {type, type}, type, AttrMap({{"alpha", alpha}})));
+  }
   trees.push_back(MakeTree("SelectV2", {boolean, type, type}, type));
   trees.push_back(MakeTree("BiasAdd", {type, type}, type));
   trees.push_back(MakeTree("AddN", {type, type, type}, type));

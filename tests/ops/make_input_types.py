@@ -17,10 +17,12 @@ import tensorflow as tf
 from tensorflow.core.framework import graph_pb2, types_pb2
 from tensorflow.python.framework import op_def_registry
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "conformance"))
+import data_files
+
 NAMES = {"DT_FLOAT": "float", "DT_DOUBLE": "double", "DT_HALF": "half", "DT_BFLOAT16": "bfloat16"}
 WIDTH = 140
 MOST_RANK = 8
-CASES = pathlib.Path(__file__).resolve().parent.parent / "conformance" / "data"
 # Ranks that kernels ask for and shape functions do not: op -> input -> lowest and highest.
 IN_KERNELS = {
     "BatchToSpaceND": {1: (1, 1), 2: (2, 2)}, "ConcatOffset": {0: (0, 0), 1: (1, 1)}, "ConjugateTranspose": {1: (1, 1)}, "Cumprod": {1: (0, 0)},
@@ -42,9 +44,9 @@ FROM_ATTRS = {"Einsum", "EnsureShape", "QuantizeAndDequantizeV3", "QuantizeAndDe
 def cases_by_op():
     """op -> per set of attributes that a case has its node and the shapes of its inputs."""
     cases = collections.defaultdict(dict)
-    for path in sorted(CASES.glob("*.pb")):
+    for path in data_files.paths():
         graph = graph_pb2.GraphDef()
-        graph.ParseFromString(path.read_bytes())
+        graph.ParseFromString(data_files.read(path))
         shapes = {node.name: node.attr["_shape" if "_shape" in node.attr else "value"] for node in graph.node}
         for node in graph.node:
             if node.name.endswith("/op") and "_error" not in node.attr:
@@ -53,6 +55,7 @@ def cases_by_op():
                     del node.attr[name]
                 inputs = [shapes[name].shape if shapes[name].HasField("shape") else shapes[name].tensor.tensor_shape for name in node.input]
                 cases[node.op][str(sorted((k, v.SerializeToString()) for k, v in node.attr.items()))] = (node, inputs)
+    assert cases, f"no cases in {data_files.DATA}"
     return {op: list(found.values()) for op, found in cases.items()}
 
 

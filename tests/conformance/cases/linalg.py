@@ -152,6 +152,12 @@ def cases():
     yield Case("CholeskyGrad_nan", "CholeskyGrad", [np.array([[np.nan]], np.float32), np.array([[3]], np.float32)])
     yield Case("CholeskyGrad_wide", "CholeskyGrad", [np.zeros((2, 3), np.float32)] * 2, error="")
     yield Case("CholeskyGrad_shapes", "CholeskyGrad", [np.eye(2), np.eye(3)], error="must have the same shape")
+    for op, sides in (("MatrixInverse", []), ("MatrixSolve", [np.ones((4, 1))])):
+        with_nan = GENERAL[0].copy()
+        with_nan[3, 3] = np.nan
+        yield Case(f"{op}_nan", op, [with_nan, *sides])
+    yield Case("Cholesky_two", "Cholesky", [np.array([[2.0]])])
+    yield Case("Cholesky_infinity", "Cholesky", [np.array([[np.inf]])])
     yield Case("Cholesky_empty", "Cholesky", [np.zeros((0, 3, 3), np.float32)])
     yield Case("MatrixInverse_singular", "MatrixInverse", [np.array([[1, 2], [2, 4]], np.float32)],
                error="Input is not invertible")

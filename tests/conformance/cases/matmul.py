@@ -60,6 +60,15 @@ def matmul_cases():
         yield product(f"MatMul_{np.dtype(dtype).name}", "MatMul", (5, 9), (9, 20), {}, dtype)
         yield product(f"MatMul_{np.dtype(dtype).name}_transposed", "MatMul", (9, 5), (20, 9),
                       {"transpose_a": True, "transpose_b": True}, dtype)
+    # Few columns, many rows or many terms.
+    for dtype in (f32, f64):
+        for m, k, n in ((1030, 3, 1), (1024, 2, 2), (1111, 3, 3), (1100, 4, 5), (1060, 8, 7), (1025, 16, 4)):
+            for tb in (False, True):
+                yield product(f"MatMul_narrow_{m}x{k}x{n}_{np.dtype(dtype).name}_{tb}", "MatMul", (m, k), (n, k) if tb else (k, n),
+                              {"transpose_b": tb}, dtype)
+        for m, k, n in ((3, 1200, 1), (7, 1031, 3), (2, 5000, 4), (16, 1024, 3), (21, 1500, 2), (70, 1100, 5)):
+            yield product(f"MatMul_many_terms_{m}x{k}x{n}_{np.dtype(dtype).name}", "MatMul", (k, m), (k, n), {"transpose_a": True}, dtype,
+                          **({"rtol": 1e-4, "atol": 1e-4} if dtype is f32 else {"rtol": 1e-12, "atol": 1e-12}))
     yield product("MatMul_no_rows", "MatMul", (0, 3), (3, 4), {})
     yield product("MatMul_no_columns", "MatMul", (2, 3), (3, 0), {})
     yield product("MatMul_no_terms", "MatMul", (2, 0), (0, 4), {})

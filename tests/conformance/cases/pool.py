@@ -71,6 +71,28 @@ def wide():
             yield Case(f"AvgPool_{tag}", "AvgPool", [x], attrs, **tolerance)
 
 
+def whole_vectors():
+    """Channels that fill vectors: results stay in registers."""
+    for ksize, strides, padding in (((3, 2, 3), (2, 1, 2), "SAME"), ((2, 2, 2), (2, 2, 2), "VALID"), ((1, 3, 3), (1, 1, 1), "SAME")):
+        shape, close = (1, 4, 5, 11, 16), {"rtol": SHORT[f32], "atol": SHORT[f32]}
+        attrs, out = windows(shape, ksize, strides, padding)
+        tag = f"vectors_{'x'.join(map(str, ksize))}"
+        x = Gen(shape, i32, -9, 9).numpy().astype(f32)
+        yield Case(f"MaxPool3D_{tag}", "MaxPool3D", [x], attrs)
+        yield Case(f"MaxPool3DGrad_{tag}", "MaxPool3DGrad", [x, maximum_of(x, attrs), Gen(out)], attrs, **close)
+        yield Case(f"AvgPool3D_{tag}", "AvgPool3D", [x], attrs, **close)
+        yield Case(f"AvgPool3DGrad_{tag}", "AvgPool3DGrad", [np.array(shape, i32), Gen(out)], attrs, **close)
+    attrs, out = windows((1, 9, 14, 8), (3, 3), (2, 2), "SAME")
+    yield Case("MaxPool_vectors_float64", "MaxPool", [Gen((1, 9, 14, 8), f64)], attrs)
+    yield Case("AvgPool_vectors_float64", "AvgPool", [Gen((1, 9, 14, 8), f64)], attrs, rtol=SHORT[f64], atol=SHORT[f64])
+    yield Case("AvgPoolGrad_vectors_float64", "AvgPoolGrad", [np.array((1, 9, 14, 8), i32), Gen(out, f64)], attrs, rtol=SHORT[f64], atol=SHORT[f64])
+    for dtype in (f16, bfloat16):
+        attrs, out = windows((1, 9, 8, 16), (3, 3), (2, 2), "SAME")
+        x = Gen((1, 9, 8, 16), i32, -9, 9).numpy().astype(dtype)
+        yield Case(f"MaxPoolGrad_vectors_{np.dtype(dtype).name}", "MaxPoolGrad", [x, maximum_of(x, attrs), Gen(out, dtype)], attrs,
+                   rtol=SHORT[dtype], atol=8 * SHORT[dtype])
+
+
 def near_ties():
     """In three dimensions TensorFlow takes what is less than 1e-5 below the maximum for one, too."""
     x = np.array([1, 1 - 9e-6, 1 - 1.2e-5, 0], f32).reshape(1, 1, 1, 4, 1)
@@ -106,6 +128,7 @@ def cases():
     yield from pools(4, "")
     yield from pools(5, "3D")
     yield from wide()
+    yield from whole_vectors()
     yield from near_ties()
     yield from types()
     yield from edges()

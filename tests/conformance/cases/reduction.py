@@ -142,6 +142,9 @@ def arg_cases():
         values[1, 3:150] = values[2, :] = values[3, 200] = values[:, 90] = np.nan
         yield Case(f"{op}_long_rows", op, [values, np.int32(1)])
         yield Case(f"{op}_many_columns", op, [values, np.int32(0)])
+        for short in FLOATS[2:]:
+            yield Case(f"{op}_long_rows_{name_of(short)}", op, [values.astype(short), np.int32(1)])
+            yield Case(f"{op}_many_columns_{name_of(short)}", op, [values.astype(short), np.int32(0)])
         for dtype in FLOATS + (
             np.int32,
             np.int64,

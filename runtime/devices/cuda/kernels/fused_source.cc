@@ -1,5 +1,8 @@
 #include "cuda/kernels/fused_source.h"
 
+#include <bit>
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -20,22 +23,26 @@ std::string ValueName(int operand) {
   return operand < kMaxFusedOperands ? absl::StrCat("x", operand) : absl::StrCat("v", operand - kMaxFusedOperands);
 }
 
-std::string Hexadecimal(double value) { return absl::StrFormat("%a", value); }
+// Exactly `value`, as a double.
+std::string Literal(double value) {
+  if (std::isfinite(value)) return absl::StrFormat("%a", value);
+  return absl::StrFormat("DoubleOf(0x%xull)", std::bit_cast<uint64_t>(value));
+}
 
 std::string Expression(const FusedStep& step) {
   const int op = step.op;
   const std::string a = ValueName(step.operands[0]), b = ValueName(step.operands[1]), c = ValueName(step.operands[2]);
   switch (step.kind) {
-    case FusedKind::kUnary: return absl::StrCat("UnaryOne(UnaryOp(", op, "), ", a, ", ", Hexadecimal(step.alpha), ")");
+    case FusedKind::kUnary: return absl::StrCat("UnaryOne(UnaryOp(", op, "), ", a, ", ", Literal(step.alpha), ")");
     case FusedKind::kBinary:
-      return absl::StrCat("BinaryOne(BinaryOp(", op, "), ", a, ", ", b, ", ", Hexadecimal(step.alpha), ")");
+      return absl::StrCat("BinaryOne(BinaryOp(", op, "), ", a, ", ", b, ", ", Literal(step.alpha), ")");
     case FusedKind::kCompare: return absl::StrCat("CompareOne(CompareOp(", op, "), ", a, ", ", b, ")");
     case FusedKind::kLogical: return absl::StrCat("LogicalOne(LogicalOp(", op, "), ", a, ", ", b, ")");
     case FusedKind::kSelect: return absl::StrCat(a, " ? ", b, " : ", c);
     case FusedKind::kCast: return absl::StrCat("CastOne<", NameOf(step.to), ">(", a, ")");
     case FusedKind::kConstant: break;
   }
-  return absl::StrCat("CastOne<", NameOf(step.to), ">(", Hexadecimal(step.alpha), ")");
+  return absl::StrCat("CastOne<", NameOf(step.to), ">(", Literal(step.alpha), ")");
 }
 
 // How input k of element `at` is read.

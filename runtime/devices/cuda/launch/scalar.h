@@ -107,6 +107,15 @@ MR_DEVICE inline float FloatOf(uint32_t bits) {
   return value;
 #endif
 }
+MR_DEVICE inline double DoubleOf(uint64_t bits) {
+#if defined(__CUDA_ARCH__)
+  return __longlong_as_double(static_cast<long long>(bits));
+#else
+  double value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+#endif
+}
 
 MR_DEVICE inline float Widen(Bfloat16 x) { return FloatOf(static_cast<uint32_t>(x.bits) << 16); }
 MR_DEVICE inline float Widen(Half x) {
