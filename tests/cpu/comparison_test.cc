@@ -156,6 +156,17 @@ TEST(SpecialFunctionTest, AgreeWithKnownValues) {
   }
 }
 
+TEST(SpecialFunctionTest, DoublesKeepTheirDigits) {
+  std::vector<double> at, expected;
+  for (int i = 0; i <= 100; ++i) at.push_back(0.4 + i * 0.007);
+  for (const double x : at) expected.push_back(std::erfc(x));
+  const Tensor erfc = EvaluateOnThreads({"Erfc", {}, {TensorOf(DataType::kDouble, at)}});
+  for (size_t i = 0; i < at.size(); ++i) EXPECT_NEAR(erfc.as<double>()[i], expected[i], expected[i] * 1e-15) << at[i];
+  // Less than normal numbers.
+  EXPECT_NEAR(EvaluateOnThreads({"Erfc", {}, {TensorOf(DataType::kDouble, {26.7})}}).as<double>()[0] / std::erfc(26.7), 1, 1e-9);
+  EXPECT_EQ(EvaluateOnThreads({"Elu", {}, {TensorOf(DataType::kDouble, {-5e-324})}}).as<double>()[0], -5e-324);
+}
+
 double At(const Tensor& tensor, const std::vector<int64_t>& strides, int64_t i, int64_t j) {
   return tensor.DoubleAt(i * strides[0] + j * strides[1]);
 }

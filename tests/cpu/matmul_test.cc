@@ -1,4 +1,5 @@
 // Matrix products against a direct sum in double.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -49,6 +50,36 @@ TEST(MatMulTest, AgreesWithDirectSumForEveryTransposeAndType) {
       }
     }
   }
+}
+
+TEST(MatMulTest, NarrowProductsAgreeWithDirectSum) {
+  for (DataType dtype : {DataType::kFloat, DataType::kDouble}) {
+    for (int64_t few : {1, 2, 3, 7}) {
+      for (int64_t depth : {3, 4, 8, 16}) CheckMatMul(1100, few, depth, false, depth == 4, dtype);
+      for (int64_t rows : {1, 4, 13, 21}) CheckMatMul(rows, few, 1500, true, false, dtype);
+    }
+    CheckMatMul(3, 4, 30000, true, false, dtype);
+  }
+}
+
+// Sums of so many terms of 0.1, of a product with that many rows and four columns.
+void ExpectFewRoundings(const std::string& op, const char* transpose, std::vector<int64_t> batch, int64_t rows, int64_t terms, double tolerance) {
+  std::vector<int64_t> of_a = batch, of_b = batch;
+  of_a.insert(of_a.end(), {terms, rows});
+  of_b.insert(of_b.end(), {terms, 4});
+  Tensor a(DataType::kFloat, Shape(of_a)), b(DataType::kFloat, Shape(of_b));
+  std::ranges::fill(a.mutable_as<float>(), 1.0f);
+  std::ranges::fill(b.mutable_as<float>(), 0.1f);
+  AttrMap attrs;
+  attrs.Set(transpose, true);
+  const Tensor sums = EvaluateOnThreads({op, attrs, {a, b}});
+  for (const float sum : sums.as<float>()) EXPECT_NEAR(sum, 0.1 * static_cast<double>(terms), tolerance);
+}
+
+// Of floats in a row the roundings would add up to 6e-4.
+TEST(MatMulTest, RoundingsOfManyTermsStayFew) {
+  ExpectFewRoundings("MatMul", "transpose_a", {}, 16, 1000000, 5);
+  ExpectFewRoundings("BatchMatMulV2", "adj_x", {16}, 3, 300000, 0.5);
 }
 
 TEST(MatMulTest, CutProductsAgreeWithDirectSum) {

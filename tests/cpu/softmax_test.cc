@@ -34,6 +34,13 @@ TEST_P(SoftmaxTest, AgreesWithTheDefinition) {
   ExpectClose(EvaluateOnThreads({"LogSoftmax", {}, {x}}), NaiveSoftmax(x, true), tolerance());
 }
 
+TEST(SmallestNormalTest, IsKept) {
+  Tensor x(DataType::kDouble, Shape({1, 2}));
+  x.mutable_as<double>()[0] = 0;
+  x.mutable_as<double>()[1] = -708.39;
+  EXPECT_NEAR(EvaluateOnThreads({"Softmax", {}, {x}}).as<double>()[1] / std::exp(-708.39), 1, 1e-14);
+}
+
 using CrossEntropyTest = SoftmaxTest;
 
 TEST_P(CrossEntropyTest, LossAndGradientAgreeWithTheDefinition) {

@@ -1,5 +1,6 @@
 // Activations without transcendentals, Elu and Selu, and the gradients of unary ops.
 #include <cmath>
+#include <type_traits>
 #include <utility>
 
 #include "cpu/kernels/elementwise.h"
@@ -33,40 +34,40 @@ struct Softsign {
     return x / (std::fabs(x) + T{1});
   }
 };
-// exp(x) - 1 for x < 0, from t = tanh(x / 2) as 2t / (1 - t): nothing cancels there.
+// exp(x) - 1 for x < 0, where nothing cancels: of float from t = tanh(x / 2) as 2t / (1 - t), of double near 0 by a fit of Moshier's Cephes library.
 template <typename P>
 P NegativeExpm1(const P& x) {
-  const P t = ei::ptanh(ei::pmul(x, ei::pset1<P>(0.5f)));
-  return ei::pdiv(ei::padd(t, t), ei::psub(ei::pset1<P>(1.0f), t));
-}
-template <typename P>
-P PacketElu(const P& x) {
-  return ei::pselect(ei::pcmp_lt(x, ei::pzero(x)), NegativeExpm1(x), x);
+  if constexpr (std::is_same_v<typename ei::unpacket_traits<P>::type, double>) {
+    const auto all = [](double value) { return ei::pset1<P>(value); };
+    const P z = ei::pmul(x, x);
+    const P odd = ei::pmul(x, ei::pmadd(ei::pmadd(all(1.2617719307481059087798e-4), z, all(3.0299440770744196129956e-2)), z, all(9.9999999999999999991025e-1)));
+    P even = ei::pmadd(all(3.0019850513866445504159e-6), z, all(2.5244834034968410419224e-3));
+    even = ei::pmadd(ei::pmadd(even, z, all(2.2726554820815502876593e-1)), z, all(2.0000000000000000000897));
+    const P near = ei::pdiv(ei::padd(odd, odd), ei::psub(even, odd));
+    return ei::pselect(ei::pcmp_lt(all(-0.5), x), near, ei::psub(ei::pexp(x), all(1)));
+  } else {
+    const P t = ei::ptanh(ei::pmul(x, ei::pset1<P>(0.5f)));
+    return ei::pdiv(ei::padd(t, t), ei::psub(ei::pset1<P>(1.0f), t));
+  }
 }
 struct Elu {
-  template <typename T>
-  static T Apply(const T& x) {
-    if constexpr (std::is_same_v<T, double>)
-      return x < 0 ? std::expm1(x) : x;
-    else
-      return PacketElu(x);
+  template <typename P>
+  static P Apply(const P& x) {
+    return ei::pselect(ei::pcmp_lt(x, ei::pzero(x)), NegativeExpm1(x), x);
   }
 };
 struct Selu {
-  template <typename T>
-  static T Apply(const T& x) {
-    if constexpr (std::is_same_v<T, double>) {
-      return x < 0 ? kSeluScaleAlpha * std::expm1(x) : kSeluScale * x;
-    } else {
-      const T negative = ei::pmul(ei::pset1<T>(static_cast<float>(kSeluScaleAlpha)), NegativeExpm1(x));
-      const T positive = ei::pmul(ei::pset1<T>(static_cast<float>(kSeluScale)), x);
-      return ei::pselect(ei::pcmp_lt(x, ei::pzero(x)), negative, positive);
-    }
+  template <typename P>
+  static P Apply(const P& x) {
+    using T = typename ei::unpacket_traits<P>::type;
+    const P negative = ei::pmul(ei::pset1<P>(static_cast<T>(kSeluScaleAlpha)), NegativeExpm1(x));
+    const P positive = ei::pmul(ei::pset1<P>(static_cast<T>(kSeluScale)), x);
+    return ei::pselect(ei::pcmp_lt(x, ei::pzero(x)), negative, positive);
   }
 };
 template <typename Op>
-UnaryLoops PacketFloatScalarDouble() {
-  return {.on_float = &PacketLoop<Op, float>, .on_double = &UnaryLoopOver<Op, double>};
+UnaryLoops Packets() {
+  return {.on_float = &PacketLoop<Op, float>, .on_double = &PacketLoop<Op, double>};
 }
 
 // Gradients: (gradient, features) for these ...
@@ -171,8 +172,8 @@ void RegisterActivationKernels(KernelRegistry& registry) {
   RegisterUnary(registry, "Relu", NumericUnary<Relu>());
   RegisterUnary(registry, "Relu6", NumericUnary<Relu6>());
   RegisterUnary(registry, "Softsign", FloatingUnary<Softsign>());
-  RegisterUnary(registry, "Elu", PacketFloatScalarDouble<Elu>(), {.grain = kMathGrain});
-  RegisterUnary(registry, "Selu", PacketFloatScalarDouble<Selu>(), {.grain = kMathGrain});
+  RegisterUnary(registry, "Elu", Packets<Elu>(), {.grain = kMathGrain});
+  RegisterUnary(registry, "Selu", Packets<Selu>(), {.grain = kMathGrain});
   RegisterBinary(registry, "ReluGrad", NumericPairs<ReluGrad>());
   RegisterBinary(registry, "Relu6Grad", NumericPairs<Relu6Grad>());
   RegisterBinary(registry, "SoftsignGrad", FloatingPairs<SoftsignGrad>());

@@ -1,6 +1,8 @@
 // ArgMax and ArgMin.
 #include <algorithm>
+#include <bit>
 #include <limits>
+#include <type_traits>
 
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/reduce.h"
@@ -15,41 +17,71 @@ bool Better(T x, T best) {
   return (kMin ? x < best : x > best) || (best != best && x == x);
 }
 
+// What elements are compared by, which loops over vectorise: 16-bit floats by their bits, as signed magnitudes turned around for minima, NaN
+// less than all others; what else there is as it is.
+template <bool kMin, typename T>
+struct Keys {
+  static constexpr bool kAsMin = kMin;
+  static T Of(T x) { return x; }
+};
+template <bool kMin, typename T>
+struct ShortFloatKeys {
+  static constexpr bool kAsMin = false;
+  static int16_t Of(T x) {
+    constexpr int16_t kInfinity = std::is_same_v<T, Eigen::half> ? 0x7c00 : 0x7f80;
+    const auto bits = std::bit_cast<int16_t>(x);
+    const int16_t size = bits & 0x7fff, key = (bits < 0) != kMin ? -size : size;
+    return size > kInfinity ? std::numeric_limits<int16_t>::min() : key;
+  }
+};
+template <bool kMin>
+struct Keys<kMin, Eigen::half> : ShortFloatKeys<kMin, Eigen::half> {};
+template <bool kMin>
+struct Keys<kMin, Eigen::bfloat16> : ShortFloatKeys<kMin, Eigen::bfloat16> {};
+
 // Elements that are compared side by side.
 constexpr int64_t kSideBySide = 64;
 
 // The first of the best in a row: the best value by lanes, then where it stands.
 template <bool kMin, typename T>
 int64_t ArgOfRow(const T* x, int64_t n) {
+  using K = Keys<kMin, T>;
+  using Key = decltype(K::Of(*x));
   if (n < kSideBySide) {
     int64_t best = 0;
-    for (int64_t k = 1; k < n; ++k) best = Better<kMin, T>(x[k], x[best]) ? k : best;
+    for (int64_t k = 1; k < n; ++k) best = Better<K::kAsMin, Key>(K::Of(x[k]), K::Of(x[best])) ? k : best;
     return best;
   }
-  T lanes[kSideBySide];
-  std::copy_n(x, kSideBySide, lanes);
+  Key lanes[kSideBySide];
+  std::transform(x, x + kSideBySide, lanes, K::Of);
   for (int64_t at = kSideBySide; at < n; at += kSideBySide) {
     const T* values = x + std::min(at, n - kSideBySide);
-    for (int64_t k = 0; k < kSideBySide; ++k) lanes[k] = Better<kMin, T>(values[k], lanes[k]) ? values[k] : lanes[k];
+    for (int64_t k = 0; k < kSideBySide; ++k) {
+      const Key key = K::Of(values[k]);
+      lanes[k] = Better<K::kAsMin, Key>(key, lanes[k]) ? key : lanes[k];
+    }
   }
-  T best = lanes[0];
-  for (int64_t k = 1; k < kSideBySide; ++k) best = Better<kMin, T>(lanes[k], best) ? lanes[k] : best;
-  const T* const found = std::find(x, x + n, best);
+  Key best = lanes[0];
+  for (int64_t k = 1; k < kSideBySide; ++k) best = Better<K::kAsMin, Key>(lanes[k], best) ? lanes[k] : best;
+  const T* const found = std::find_if(x, x + n, [best](T value) { return K::Of(value) == best; });
   return found == x + n ? 0 : found - x;  // all of them NaN
 }
 
 // The same of columns side by side, `stride` elements from row to row.
 template <bool kMin, typename T, typename Index>
 void ArgOfColumns(const T* x, int64_t length, int64_t stride, int64_t columns, Index* out) {
-  T best[kSideBySide];
+  using K = Keys<kMin, T>;
+  using Key = decltype(K::Of(*x));
+  Key best[kSideBySide];
   int32_t positions[kSideBySide] = {};
-  std::copy_n(x, columns, best);
+  std::transform(x, x + columns, best, K::Of);
   for (int64_t k = 1; k < length; ++k) {
     const T* values = x + k * stride;
     for (int64_t c = 0; c < columns; ++c) {
-      const bool better = Better<kMin, T>(values[c], best[c]);
+      const Key key = K::Of(values[c]);
+      const bool better = Better<K::kAsMin, Key>(key, best[c]);
       positions[c] = better ? static_cast<int32_t>(k) : positions[c];
-      best[c] = better ? values[c] : best[c];
+      best[c] = better ? key : best[c];
     }
   }
   std::copy_n(positions, columns, out);

@@ -3,6 +3,7 @@
 #include "cpu/kernels/plain_floats.h"
 #include "cpu/kernels/pool.h"
 #include "cpu/kernels/pool_lines.h"
+#include "cpu/kernels/pool_vectors.h"
 #include "cpu/kernels/pool_windows.h"
 #include "cpu/kernels/register.h"
 #include "millrace/status.h"
@@ -106,6 +107,17 @@ absl::Status RunAvgPoolLines(const KernelContext& context, const PoolGeometry& g
   return absl::OkStatus();
 }
 
+template <typename T>
+absl::Status RunAvgPoolVectors(const KernelContext& context, const PoolGeometry& geometry) {
+  const int64_t image_elements = geometry.input_rows() * geometry.input_row_elements();
+  ParallelOutputRows(context, geometry, [&](int64_t row, int64_t image, TapRange t0, TapRange t1) {
+    FoldOutputRow(geometry, context.input<T>(0) + image * image_elements, t0, t1, T(0), context.output<T>(0) + row * geometry.output_row_elements(),
+                  [](const auto& value, auto& sum) { sum += value; },
+                  [=](auto& sum, TapRange t2) { sum /= static_cast<T>(TapCount(t0, t1, t2)); });
+  });
+  return absl::OkStatus();
+}
+
 // AvgPoolGrad(orig_input_shape, grad).
 template <typename T>
 absl::Status RunAvgPoolGrad(const KernelContext& context, const PoolGeometry& geometry) {
@@ -162,12 +174,60 @@ absl::Status RunAvgPoolGradLines(const KernelContext& context, const PoolGeometr
   return absl::OkStatus();
 }
 
+template <typename T>
+absl::Status RunAvgPoolGradVectors(const KernelContext& context, const PoolGeometry& geometry, const std::vector<TapRange>& by_column) {
+  using L = Lanes<T>;
+  const WindowDim& columns = geometry.dims[2];
+  const TapRange whole = WholeWindows(columns);
+  const int64_t image_elements = geometry.input_rows() * geometry.input_row_elements();
+  const int64_t image_windows = geometry.output_rows() * geometry.output_row_elements();
+  ParallelInputRows(context, geometry, [&](int64_t image, int64_t first_row, int64_t last_row) {
+    const T* dy = context.input<T>(1) + image * image_windows;
+    int64_t known = 1;  // taps
+    T share = 1;
+    for (int64_t row = first_row; row < last_row; ++row) {
+      SumOverWindows(geometry, by_column, row, context.output<T>(0) + image * image_elements,
+                     [&](int64_t, int64_t window, const WindowRow& of_row, int64_t j, auto& sum) {
+                       const bool is_whole = j >= whole.begin && j < whole.end;
+                       const TapRange t2 = is_whole ? TapRange{0, columns.window} : Taps(columns, j);
+                       if (const int64_t taps = of_row.taps * (t2.end - t2.begin); taps != known) {
+                         known = taps;
+                         share = T(1) / static_cast<T>(taps);
+                       }
+                       typename L::Vector gradient;
+                       L::Load(dy + window, L::kCount, gradient);
+                       sum += gradient * share;
+                     });
+    }
+  });
+  return absl::OkStatus();
+}
+
+// Elsewhere lines of windows, or one window after another, are as fast: of many channels and of windows that share no columns.
+template <bool kGradient>
+bool VectorsPay(const PoolGeometry& geometry) {
+  constexpr int64_t kSmallWindow = 27;
+  const bool share = geometry.dims[2].window > geometry.dims[2].stride;
+  if (kGradient) return share && geometry.channels < kBlock && geometry.window_elements() <= kSmallWindow;
+  return HasWholeWindows(geometry) && (share || geometry.channels <= kBlock);
+}
+
 template <bool kGradient>
 absl::StatusOr<std::unique_ptr<Kernel>> MakeAvgPool(const OpInstance& node) {
   const Shape& input = kGradient ? node.outputs[0].shape : node.inputs[0].shape;
   MR_ASSIGN_OR_RETURN(const PoolGeometry geometry, PoolGeometryOf(node, input));
   return DispatchFloating(node, node.outputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
     using T = typename decltype(tag)::type;
+    if constexpr (std::is_floating_point_v<T>) {
+      if (ChannelsFillVectors<T>(geometry) && VectorsPay<kGradient>(geometry)) {
+        if constexpr (kGradient) {
+          return MakeKernel([geometry, by_column = WindowsByColumn(geometry)](const KernelContext& context) {
+            return RunAvgPoolGradVectors<T>(context, geometry, by_column);
+          });
+        }
+        return MakeKernel([geometry](const KernelContext& context) { return RunAvgPoolVectors<T>(context, geometry); });
+      }
+    }
     return MakeKernel([geometry](const KernelContext& context) {
       const bool lines = LinesPay<T>(geometry);
       if constexpr (kGradient) return lines ? RunAvgPoolGradLines<T>(context, geometry) : RunAvgPoolGrad<T>(context, geometry);

@@ -2,28 +2,63 @@
 #include <Eigen/Cholesky>
 #include <Eigen/QR>
 
+#include "cpu/kernels/factor.h"
 #include "cpu/kernels/families.h"
 #include "cpu/kernels/linalg.h"
+#include "cpu/kernels/matrix_rows.h"
 #include "cpu/kernels/values.h"
 #include "cpu/kernels/widened.h"
 
 namespace millrace::cpu {
 namespace {
 
+using Complex = std::complex<double>;
+
+struct QrSizes {
+  int64_t rows, columns, inner;  // `inner`: columns of q, rows of r
+
+  // Of few, rows padded to whole vectors would take many times their memory.
+  bool has_few_columns() const { return columns < 8; }
+  int64_t workspace() const {
+    if (has_few_columns()) return 0;
+    return PaddedElements(rows, columns) + PaddedElements(rows, inner) + ElementsToFactorOrthogonal(rows, columns);
+  }
+};
+
+template <typename S>
+void RunQrByColumns(const KernelContext& context, const QrSizes& sizes, int64_t i) {
+  using Matrix = MatrixOf<S>;
+  const Eigen::HouseholderQR<Matrix> qr(LoadMatrix<S>(context, 0, i, sizes.rows, sizes.columns));
+  Matrix q = Matrix::Identity(sizes.rows, sizes.inner);
+  q.applyOnTheLeft(qr.householderQ());
+  StoreMatrix<S>(context, 0, i, q);
+  StoreMatrix<S>(context, 1, i, Matrix(qr.matrixQR().topRows(sizes.inner).template triangularView<Eigen::Upper>()));
+}
+
+void RunQr(double, const KernelContext& context, const QrSizes& sizes, int64_t i, double* workspace) {
+  if (sizes.has_few_columns()) return RunQrByColumns<double>(context, sizes, i);
+  const DoublePart a = LoadPadded(context, 0, i, sizes.rows, sizes.columns, false, workspace);
+  const DoublePart q = PaddedZeros(workspace += PaddedElements(sizes.rows, sizes.columns), sizes.rows, sizes.inner);
+  FactorOrthogonal(sizes.rows, sizes.columns, a, sizes.inner, q, workspace + PaddedElements(sizes.rows, sizes.inner));
+  for (int64_t row = 0; row < sizes.inner; ++row) std::fill_n(a.row(row), std::min(row, sizes.columns), 0.0);
+  StorePart(context, 0, i, sizes.rows, sizes.inner, false, q);
+  StorePart(context, 1, i, sizes.inner, sizes.columns, false, a);
+}
+void RunQr(Complex, const KernelContext& context, const QrSizes& sizes, int64_t i, double*) {
+  RunQrByColumns<Complex>(context, sizes, i);
+}
+
 absl::StatusOr<std::unique_ptr<Kernel>> MakeQr(const OpInstance& node) {
+  const MatrixBatch batch(node.inputs[0].shape);
   const bool full = node.attrs.GetOr<bool>("full_matrices", false);
-  return EachMatrix(node, [full](auto scalar, const KernelContext& context, const MatrixBatch& batch, int64_t i) -> absl::Status {
+  const QrSizes sizes = {batch.rows, batch.columns, full ? batch.rows : std::min(batch.rows, batch.columns)};
+  return EachMatrixIn(node, sizes.workspace(), [sizes](auto scalar, const KernelContext& context, const MatrixBatch& batch, int64_t i, double* workspace) {
     using S = decltype(scalar);
-    const int64_t m = batch.rows, n = batch.columns, inner = full ? m : std::min(m, n);
     if (batch.elements() == 0) {
-      StoreMatrix<S>(context, 0, i, MatrixOf<S>::Identity(m, inner));
-      return absl::OkStatus();
+      StoreMatrix<S>(context, 0, i, MatrixOf<S>::Identity(sizes.rows, sizes.inner));
+    } else {
+      RunQr(scalar, context, sizes, i, workspace);
     }
-    const Eigen::HouseholderQR<MatrixOf<S>> qr(LoadMatrix<S>(context, 0, i, m, n));
-    MatrixOf<S> q = MatrixOf<S>::Identity(m, inner);
-    q.applyOnTheLeft(qr.householderQ());
-    StoreMatrix<S>(context, 0, i, q);
-    StoreMatrix<S>(context, 1, i, MatrixOf<S>(qr.matrixQR().topRows(inner).template triangularView<Eigen::Upper>()));
     return absl::OkStatus();
   });
 }

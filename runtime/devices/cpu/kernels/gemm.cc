@@ -81,6 +81,7 @@ absl::StatusOr<std::unique_ptr<Gemm>> MakeGemm(const OpInstance& instance, DataT
   if (dtype == DataType::kFloat) {
     if (std::unique_ptr<Gemm> dots = MakeDotsGemm(sizes, products)) return dots;
   }
+  if (std::unique_ptr<Gemm> narrow = MakeNarrowGemm(dtype, sizes, products)) return narrow;
   return MakePackedGemm(instance, dtype, sizes, std::move(products));
 }
 

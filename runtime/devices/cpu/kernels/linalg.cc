@@ -7,35 +7,12 @@
 #include <Eigen/Cholesky>
 #include <Eigen/LU>
 
+#include "cpu/kernels/factor.h"
 #include "cpu/kernels/families.h"
-#include "cpu/kernels/gemm_tile.h"
+#include "cpu/kernels/matrix_rows.h"
 #include "cpu/kernels/widened.h"
 
 namespace millrace::cpu {
-
-namespace {
-
-// As in memory.
-template <typename S>
-using RowsOf = Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-
-// Between what is in memory and what is computed with.
-template <typename From, typename To>
-void Convert(const From* from, int64_t n, To* to) {
-  std::transform(from, from + n, to, [](const From& value) { return static_cast<To>(value); });
-}
-
-// The types in memory of single and double precision for matrices of S.
-template <typename S>
-struct InMemory {
-  using Single = float;
-  static constexpr DataType kDoubled = DataType::kDouble;
-};
-template <>
-struct InMemory<std::complex<double>> {
-  using Single = std::complex<float>;
-  static constexpr DataType kDoubled = DataType::kComplex128;
-};
 
 template <typename S>
 RowsOf<S> LoadRows(const KernelContext& context, int input, int64_t i, int64_t rows, int64_t columns) {
@@ -50,7 +27,61 @@ RowsOf<S> LoadRows(const KernelContext& context, int input, int64_t i, int64_t r
   return matrix;
 }
 
+template <typename S>
+void StoreRows(const KernelContext& context, int output, int64_t i, const RowsOf<S>& rows) {
+  using Single = typename InMemory<S>::Single;
+  const int64_t n = rows.size();
+  if (context.output_type(output).dtype == InMemory<S>::kDoubled) {
+    Convert(rows.data(), n, static_cast<S*>(context.outputs[output]) + i * n);
+  } else {
+    Convert(rows.data(), n, static_cast<Single*>(context.outputs[output]) + i * n);
+  }
+}
+
+namespace {
+
+// Calls fn(elements) for those of matrix i, of n elements each, of a tensor of floats or doubles.
+template <typename Fn>
+void WithElements(DataType dtype, void* tensor, int64_t i, int64_t n, Fn&& fn) {
+  dtype == DataType::kDouble ? fn(static_cast<double*>(tensor) + i * n) : fn(static_cast<float*>(tensor) + i * n);
+}
+template <typename Fn>
+void WithInput(const KernelContext& context, int input, int64_t i, int64_t n, Fn&& fn) {
+  WithElements(context.input_type(input).dtype, const_cast<void*>(context.inputs[input]), i, n, fn);
+}
+template <typename Fn>
+void WithOutput(const KernelContext& context, int output, int64_t i, int64_t n, Fn&& fn) {
+  WithElements(context.output_type(output).dtype, context.outputs[output], i, n, fn);
+}
+
+// Of [rows, columns] with these steps from row to row. Transposes go by squares that caches hold.
+template <typename From, typename To>
+void Copy(int64_t rows, int64_t columns, bool transposed, const From* from, int64_t from_step, To* to, int64_t to_step) {
+  constexpr int64_t kSquare = 8;
+  for (int64_t i = 0; i < rows; i += transposed ? kSquare : 1) {
+    if (!transposed) Convert(from + i * from_step, columns, to + i * to_step);
+    for (int64_t j = 0; transposed && j < columns; j += kSquare) {
+      for (int64_t row = i; row < std::min(i + kSquare, rows); ++row) {
+        for (int64_t column = j; column < std::min(j + kSquare, columns); ++column) {
+          to[column * to_step + row] = static_cast<To>(from[row * from_step + column]);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
+
+DoublePart LoadPadded(const KernelContext& context, int input, int64_t i, int64_t rows, int64_t columns, bool transposed, double* to) {
+  const DoublePart part = transposed ? PaddedZeros(to, columns, rows) : PaddedZeros(to, rows, columns);
+  WithInput(context, input, i, rows * columns, [&](const auto* from) { Copy(rows, columns, transposed, from, columns, part.data, part.step); });
+  return part;
+}
+
+void StorePart(const KernelContext& context, int output, int64_t i, int64_t rows, int64_t columns, bool transposed, DoublePart from) {
+  WithOutput(context, output, i, rows * columns,
+             [&](auto* to) { Copy(rows, columns, transposed, from.data, from.step, to, transposed ? rows : columns); });
+}
 
 template <typename S>
 MatrixOf<S> LoadMatrix(const KernelContext& context, int input, int64_t i, int64_t rows, int64_t columns) {
@@ -59,16 +90,13 @@ MatrixOf<S> LoadMatrix(const KernelContext& context, int input, int64_t i, int64
 
 template <typename S>
 void StoreMatrix(const KernelContext& context, int output, int64_t i, const MatrixOf<S>& matrix) {
-  using Single = typename InMemory<S>::Single;
-  const RowsOf<S> rows = matrix;
-  const int64_t n = matrix.size();
-  if (context.output_type(output).dtype == InMemory<S>::kDoubled) {
-    Convert(rows.data(), n, static_cast<S*>(context.outputs[output]) + i * n);
-  } else {
-    Convert(rows.data(), n, static_cast<Single*>(context.outputs[output]) + i * n);
-  }
+  StoreRows<S>(context, output, i, matrix);
 }
 
+template RowsOf<double> LoadRows<double>(const KernelContext&, int, int64_t, int64_t, int64_t);
+template RowsOf<std::complex<double>> LoadRows<std::complex<double>>(const KernelContext&, int, int64_t, int64_t, int64_t);
+template void StoreRows<double>(const KernelContext&, int, int64_t, const RowsOf<double>&);
+template void StoreRows<std::complex<double>>(const KernelContext&, int, int64_t, const RowsOf<std::complex<double>>&);
 template MatrixOf<double> LoadMatrix<double>(const KernelContext&, int, int64_t, int64_t, int64_t);
 template MatrixOf<std::complex<double>> LoadMatrix<std::complex<double>>(const KernelContext&, int, int64_t, int64_t, int64_t);
 template void StoreMatrix<double>(const KernelContext&, int, int64_t, const MatrixOf<double>&);
@@ -76,28 +104,121 @@ template void StoreMatrix<std::complex<double>>(const KernelContext&, int, int64
 
 namespace {
 
+using Complex = std::complex<double>;
+
+// Input 0's matrix i, or its adjoint, with its rows exchanged as a product of two triangles.
 template <typename S>
-using Lu = Eigen::PartialPivLU<MatrixOf<S>>;
+class Lu;
+template <>
+class Lu<double> {
+ public:
+  static int64_t workspace(int64_t n) { return PaddedElements(n, n); }
 
-absl::Status NotInvertible() { return absl::InvalidArgumentError("Input is not invertible."); }
+  Lu(const KernelContext& context, int64_t i, int64_t n, bool adjoint, double* workspace)
+      : context_(context), i_(i), n_(n), a_(LoadPadded(context, 0, i, n, n, adjoint, workspace)), rest_(workspace + PaddedElements(n, n)), source_(n) {
+    sign_ = FactorLu(n, a_, source_.data());
+  }
 
+  int64_t n() const { return n_; }
+  double pivot(int64_t k) const { return a_(k, k); }
+  // The row that became this one.
+  int64_t source(int64_t row) const { return source_[row]; }
+  // Of the exchanges.
+  double sign() const { return sign_; }
+  // Both triangles, to output 0, as what follows.
+  void StoreFactors() const { StorePart(context_, 0, i_, n_, n_, false, a_); }
+  // These require pivots that are not 0, and a workspace that has room for the result, too.
+  void StoreInverse() const {
+    const DoublePart x = PaddedZeros(rest_, n_, n_);
+    InvertByLu(n_, a_, x);
+    WithOutput(context_, 0, i_, n_ * n_, [&](auto* to) {
+      for (int64_t row = 0; row < n_; ++row) {
+        for (int64_t k = 0; k < n_; ++k) to[row * n_ + source_[k]] = static_cast<std::decay_t<decltype(*to)>>(x(row, k));
+      }
+    });
+  }
+  void StoreSolution(int64_t columns) const {
+    const DoublePart x = PaddedZeros(rest_, n_, columns);
+    WithInput(context_, 1, i_, n_ * columns, [&](const auto* side) {
+      for (int64_t row = 0; row < n_; ++row) Convert(side + source_[row] * columns, columns, x.row(row));
+    });
+    SolveByLu(n_, a_, columns, x);
+    StorePart(context_, 0, i_, n_, columns, false, x);
+  }
+
+ private:
+  const KernelContext& context_;
+  int64_t i_, n_;
+  DoublePart a_;
+  double* rest_;
+  std::vector<int64_t> source_;
+  double sign_;
+};
+template <>
+class Lu<Complex> {
+ public:
+  Lu(const KernelContext& context, int64_t i, int64_t n, bool adjoint, double*) : context_(context), i_(i) {
+    MatrixOf<Complex> matrix = LoadMatrix<Complex>(context, 0, i, n, n);
+    if (adjoint) matrix.adjointInPlace();
+    lu_.compute(matrix);
+    sources_ = lu_.permutationP().transpose();
+  }
+
+  int64_t n() const { return lu_.rows(); }
+  Complex pivot(int64_t k) const { return lu_.matrixLU()(k, k); }
+  int64_t source(int64_t row) const { return sources_.indices()[row]; }
+  double sign() const { return static_cast<double>(lu_.permutationP().determinant()); }
+  void StoreFactors() const { StoreMatrix<Complex>(context_, 0, i_, lu_.matrixLU()); }
+  void StoreInverse() const { StoreMatrix<Complex>(context_, 0, i_, lu_.inverse()); }
+  void StoreSolution(int64_t columns) const { StoreMatrix<Complex>(context_, 0, i_, lu_.solve(LoadMatrix<Complex>(context_, 1, i_, n(), columns))); }
+
+ private:
+  const KernelContext& context_;
+  int64_t i_;
+  Eigen::PartialPivLU<MatrixOf<Complex>> lu_;
+  Eigen::PermutationMatrix<Eigen::Dynamic> sources_;
+};
+
+// As in TensorFlow NaN passes: it gives NaN.
 template <typename S>
 absl::Status CheckInvertible(const Lu<S>& lu) {
-  return lu.matrixLU().diagonal().cwiseAbs().minCoeff() > 0 ? absl::OkStatus() : NotInvertible();
+  for (int64_t k = 0; k < lu.n(); ++k) {
+    if (lu.pivot(k) == S(0)) return NotInvertible();
+  }
+  return absl::OkStatus();
 }
 
+// As in TensorFlow a matrix that is not positive definite gives NaN, no error.
+constexpr double kNoFactor = std::numeric_limits<double>::quiet_NaN();
+
+void RunCholesky(double, const KernelContext& context, int64_t i, int64_t n, double* workspace) {
+  const DoublePart upper = LoadPadded(context, 0, i, n, n, true, workspace);
+  const bool is_positive = FactorPositive(n, upper);
+  for (int64_t row = 0; row < n; ++row) {
+    std::fill_n(upper.row(row), row, 0.0);
+    if (!is_positive) std::fill(upper.row(row) + row, upper.row(row) + n, kNoFactor);
+  }
+  StorePart(context, 0, i, n, n, true, upper);
+}
+void RunCholesky(Complex, const KernelContext& context, int64_t i, int64_t n, double*) {
+  const Eigen::LLT<MatrixOf<Complex>> factor(LoadMatrix<Complex>(context, 0, i, n, n));
+  MatrixOf<Complex> lower = factor.matrixL();
+  if (factor.info() != Eigen::Success) lower.template triangularView<Eigen::Lower>().setConstant(kNoFactor);
+  StoreMatrix<Complex>(context, 0, i, lower);
+}
+
+// Makes a kernel that calls fn(S(), context, i, n, workspace) -> Status for every matrix that has elements.
+template <typename Fn>
+absl::StatusOr<std::unique_ptr<Kernel>> EachSquare(const OpInstance& node, int64_t doubles, Fn fn) {
+  return EachMatrixIn(node, doubles, [fn](auto scalar, const KernelContext& context, const MatrixBatch& batch, int64_t i, double* workspace) {
+    return batch.rows == 0 ? absl::OkStatus() : fn(scalar, context, i, batch.rows, workspace);
+  });
+}
+int64_t SideOf(const OpInstance& node) { return MatrixBatch(node.inputs[0].shape).rows; }
+
 absl::StatusOr<std::unique_ptr<Kernel>> MakeCholesky(const OpInstance& node) {
-  return EachMatrix(node, [](auto scalar, const KernelContext& context, const MatrixBatch& batch, int64_t i) -> absl::Status {
-    using S = decltype(scalar);
-    const int64_t n = batch.rows;
-    if (n == 0) return absl::OkStatus();
-    const Eigen::LLT<MatrixOf<S>> factor(LoadMatrix<S>(context, 0, i, n, n));
-    MatrixOf<S> out = factor.matrixL();
-    // As in TensorFlow a matrix that is not positive definite gives NaN, no error.
-    if (factor.info() != Eigen::Success) {
-      out.template triangularView<Eigen::Lower>().setConstant(std::numeric_limits<double>::quiet_NaN());
-    }
-    StoreMatrix<S>(context, 0, i, out);
+  return EachSquare(node, Lu<double>::workspace(SideOf(node)), [](auto scalar, const KernelContext& context, int64_t i, int64_t n, double* workspace) {
+    RunCholesky(scalar, context, i, n, workspace);
     return absl::OkStatus();
   });
 }
@@ -122,73 +243,75 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeCholeskyGrad(const OpInstance& node)
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeInverse(const OpInstance& node) {
   const bool adjoint = node.attrs.GetOr<bool>("adjoint", false);
-  return EachMatrix(node, [adjoint](auto scalar, const KernelContext& context, const MatrixBatch& batch, int64_t i) -> absl::Status {
-    using S = decltype(scalar);
-    const int64_t n = batch.rows;
-    if (n == 0) return absl::OkStatus();
-    MatrixOf<S> in = LoadMatrix<S>(context, 0, i, n, n);
-    if (adjoint) in.adjointInPlace();
-    const Lu<S> lu(in);
+  const int64_t doubles = Lu<double>::workspace(SideOf(node)) + PaddedElements(SideOf(node), SideOf(node));
+  return EachSquare(node, doubles, [=](auto scalar, const KernelContext& context, int64_t i, int64_t n, double* workspace) -> absl::Status {
+    const Lu<decltype(scalar)> lu(context, i, n, adjoint, workspace);
     MR_RETURN_IF_ERROR(CheckInvertible(lu));
-    StoreMatrix<S>(context, 0, i, lu.inverse());
+    lu.StoreInverse();
     return absl::OkStatus();
   });
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeLu(const OpInstance& node) {
-  return EachMatrix(node, [](auto scalar, const KernelContext& context, const MatrixBatch& batch, int64_t i) -> absl::Status {
-    using S = decltype(scalar);
-    const int64_t n = batch.rows;
-    if (n == 0) return absl::OkStatus();
-    const Lu<S> lu(LoadMatrix<S>(context, 0, i, n, n));
+  const int64_t doubles = Lu<double>::workspace(SideOf(node));
+  return EachSquare(node, doubles, [](auto scalar, const KernelContext& context, int64_t i, int64_t n, double* workspace) -> absl::Status {
+    const Lu<decltype(scalar)> lu(context, i, n, false, workspace);
     MR_RETURN_IF_ERROR(CheckInvertible(lu));
-    StoreMatrix<S>(context, 0, i, lu.matrixLU());
-    const Eigen::PermutationMatrix<Eigen::Dynamic> rows(lu.permutationP().transpose());
+    lu.StoreFactors();
     for (int64_t k = 0; k < n; ++k) {
       if (context.output_type(1).dtype == DataType::kInt64) {
-        context.output<int64_t>(1)[i * n + k] = rows.indices()[k];
+        context.output<int64_t>(1)[i * n + k] = lu.source(k);
       } else {
-        context.output<int32_t>(1)[i * n + k] = static_cast<int32_t>(rows.indices()[k]);
+        context.output<int32_t>(1)[i * n + k] = static_cast<int32_t>(lu.source(k));
       }
     }
     return absl::OkStatus();
   });
 }
 
+template <typename S>
+void StoreNumber(const KernelContext& context, int output, int64_t i, S value) {
+  StoreMatrix<S>(context, output, i, MatrixOf<S>::Constant(1, 1, value));
+}
+
 absl::StatusOr<std::unique_ptr<Kernel>> MakeDeterminant(const OpInstance& node) {
-  return EachMatrix(node, [](auto scalar, const KernelContext& context, const MatrixBatch& batch, int64_t i) {
+  const int64_t doubles = Lu<double>::workspace(SideOf(node));
+  return EachMatrixIn(node, doubles, [](auto scalar, const KernelContext& context, const MatrixBatch& batch, int64_t i, double* workspace) {
     using S = decltype(scalar);
-    const int64_t n = batch.rows;
-    const S value = n == 0 ? S(1) : Lu<S>(LoadMatrix<S>(context, 0, i, n, n)).determinant();
-    StoreMatrix<S>(context, 0, i, MatrixOf<S>::Constant(1, 1, value));
+    S value = 1;
+    if (batch.rows > 0) {
+      const Lu<S> lu(context, i, batch.rows, false, workspace);
+      value = lu.sign();
+      for (int64_t k = 0; k < lu.n(); ++k) value *= lu.pivot(k);
+    }
+    StoreNumber(context, 0, i, value);
     return absl::OkStatus();
   });
 }
 
 // The number of size 1 in that direction; 0 and NaN have none but themselves.
 double Direction(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
-std::complex<double> Direction(std::complex<double> x) {
+Complex Direction(Complex x) {
   const double size = std::abs(x);
   return size > 0 ? x / size : x;
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeLogDeterminant(const OpInstance& node) {
-  return EachMatrix(node, [](auto scalar, const KernelContext& context, const MatrixBatch& batch, int64_t i) {
+  const int64_t doubles = Lu<double>::workspace(SideOf(node));
+  return EachMatrixIn(node, doubles, [](auto scalar, const KernelContext& context, const MatrixBatch& batch, int64_t i, double* workspace) {
     using S = decltype(scalar);
-    const int64_t n = batch.rows;
     S sign = 1;
     double sum = 0;
-    if (n > 0) {
-      const Lu<S> lu(LoadMatrix<S>(context, 0, i, n, n));
-      sign = static_cast<S>(static_cast<double>(lu.permutationP().determinant()));
-      for (int64_t k = 0; k < n; ++k) {
-        const S pivot = lu.matrixLU()(k, k);
-        sign *= Direction(pivot);
-        sum += std::log(std::abs(pivot));
+    if (batch.rows > 0) {
+      const Lu<S> lu(context, i, batch.rows, false, workspace);
+      sign = lu.sign();
+      for (int64_t k = 0; k < lu.n(); ++k) {
+        sign *= Direction(lu.pivot(k));
+        sum += std::log(std::abs(lu.pivot(k)));
       }
     }
-    StoreMatrix<S>(context, 0, i, MatrixOf<S>::Constant(1, 1, sign));
-    StoreMatrix<S>(context, 1, i, MatrixOf<S>::Constant(1, 1, sum));
+    StoreNumber<S>(context, 0, i, sign);
+    StoreNumber<S>(context, 1, i, sum);
     return absl::OkStatus();
   });
 }
@@ -196,87 +319,39 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeLogDeterminant(const OpInstance& nod
 absl::StatusOr<std::unique_ptr<Kernel>> MakeSolve(const OpInstance& node) {
   const bool adjoint = node.attrs.GetOr<bool>("adjoint", false);
   const int64_t columns = node.inputs[1].shape.dim(node.inputs[1].shape.rank() - 1);
-  return EachMatrix(node, [=](auto scalar, const KernelContext& context, const MatrixBatch& batch, int64_t i) -> absl::Status {
-    using S = decltype(scalar);
-    const int64_t n = batch.rows;
-    if (n == 0 || columns == 0) return absl::OkStatus();
-    MatrixOf<S> in = LoadMatrix<S>(context, 0, i, n, n);
-    if (adjoint) in.adjointInPlace();
-    const Lu<S> lu(in);
+  const int64_t doubles = Lu<double>::workspace(SideOf(node)) + PaddedElements(SideOf(node), columns);
+  return EachSquare(node, doubles, [=](auto scalar, const KernelContext& context, int64_t i, int64_t n, double* workspace) -> absl::Status {
+    if (columns == 0) return absl::OkStatus();
+    const Lu<decltype(scalar)> lu(context, i, n, adjoint, workspace);
     MR_RETURN_IF_ERROR(CheckInvertible(lu));
-    StoreMatrix<S>(context, 0, i, lu.solve(LoadMatrix<S>(context, 1, i, n, columns)));
+    lu.StoreSolution(columns);
     return absl::OkStatus();
   });
 }
 
-// The number of the matrix of `shape` that matrix `i` of the broadcast batch `out` takes.
-int64_t BroadcastIndex(const Shape& shape, const Shape& out, int64_t i) {
-  int64_t index = 0, stride = 1;
-  for (int d = 0; d < out.rank() - 2; ++d) {
-    const int at = out.rank() - 3 - d, from = shape.rank() - 3 - d;
-    const int64_t coordinate = i % out.dim(at);
-    i /= out.dim(at);
-    if (from < 0) continue;
-    if (shape.dim(from) != 1) index += coordinate * stride;
-    stride *= shape.dim(from);
-  }
-  return index;
-}
-
-// Some columns of a side, row by row: in registers where there are any for S.
-template <typename S>
-struct Lane {
-  using Type = S;
-  static constexpr int kCount = 1;
-};
-template <>
-struct Lane<double> {
-  using Type = GemmVector<double>;
-  static constexpr int kCount = kGemmLanes<double>;
-};
-template <typename S, int kLanes>
-struct StripRow {
-  typename Lane<S>::Type lanes[kLanes];
-
-  static constexpr int kColumns = kLanes * Lane<S>::kCount;
-  S* data() { return reinterpret_cast<S*>(lanes); }
-  void Subtract(S factor, const StripRow& other) {
-    for (int l = 0; l < kLanes; ++l) lanes[l] -= factor * other.lanes[l];
-  }
-  void Divide(S divisor) {
-    for (int l = 0; l < kLanes; ++l) lanes[l] /= divisor;
-  }
-};
-
-// x of triangle * x = side, by substitution, in place of the side. Beside the first `bands` diagonals, the main one among them,
-// there is nothing. From every row the others are subtracted in rising order.
+// x of triangle * x = side, by substitution, in place of the side. From every row the others are subtracted in rising order.
 template <typename Row, typename S>
-void SolveLower(const RowsOf<S>& triangle, int64_t bands, Row* x) {
-  const auto first_of = [bands](int64_t row) { return std::max<int64_t>(0, row - bands + 1); };
+void SolveLower(const RowsOf<S>& triangle, Row* x) {
   ForRowGroups<4>(triangle.rows(), [&](auto count, int64_t group) {
-    const int64_t shared = std::min(first_of(group + count() - 1), group);  // from there all rows of the group have columns
     Row sums[count()];
-    for (int i = 0; i < count(); ++i) {
-      sums[i] = x[group + i];
-      for (int64_t j = first_of(group + i); j < shared; ++j) sums[i].Subtract(triangle(group + i, j), x[j]);
-    }
-    for (int64_t j = shared; j < group; ++j) {
+    std::copy_n(x + group, count(), sums);
+    for (int64_t j = 0; j < group; ++j) {
       for (int i = 0; i < count(); ++i) sums[i].Subtract(triangle(group + i, j), x[j]);
     }
     for (int i = 0; i < count(); ++i) {
       const int64_t row = group + i;
-      for (int64_t j = std::max(group, first_of(row)); j < row; ++j) sums[i].Subtract(triangle(row, j), x[j]);
+      for (int64_t j = group; j < row; ++j) sums[i].Subtract(triangle(row, j), x[j]);
       sums[i].Divide(triangle(row, row));
       x[row] = sums[i];
     }
   });
 }
 template <typename Row, typename S>
-void SolveUpper(const RowsOf<S>& triangle, int64_t bands, Row* x) {
+void SolveUpper(const RowsOf<S>& triangle, Row* x) {
   const int64_t n = triangle.rows();
   for (int64_t row = n - 1; row >= 0; --row) {
     Row sum = x[row];
-    for (int64_t j = row + 1; j < std::min(n, row + bands); ++j) sum.Subtract(triangle(row, j), x[j]);
+    for (int64_t j = row + 1; j < n; ++j) sum.Subtract(triangle(row, j), x[j]);
     sum.Divide(triangle(row, row));
     x[row] = sum;
   }
@@ -286,19 +361,7 @@ template <typename S>
 struct Triangle {
   RowsOf<S> rows;
   bool lower;
-  int64_t bands;
 };
-
-// Of `side`, rows of `step` elements, the first `columns`, which a StripRow holds.
-template <int kLanes, typename S, typename T>
-void SolveStrip(const Triangle<S>& triangle, const T* side, int64_t step, int64_t columns, T* out) {
-  using Row = StripRow<S, kLanes>;
-  const int64_t n = triangle.rows.rows();
-  std::vector<Row> x(n);
-  for (int64_t row = 0; row < n; ++row) Convert(side + row * step, columns, x[row].data());
-  triangle.lower ? SolveLower(triangle.rows, triangle.bands, x.data()) : SolveUpper(triangle.rows, triangle.bands, x.data());
-  for (int64_t row = 0; row < n; ++row) Convert(x[row].data(), columns, out + row * step);
-}
 
 // By squares that caches hold.
 template <typename S>
@@ -315,22 +378,16 @@ RowsOf<S> Adjoint(const RowsOf<S>& matrix) {
   return adjoint;
 }
 
-template <typename S>
-constexpr int64_t kStripColumns = StripRow<S, 4>::kColumns;
-
 // Strips [begin, end) of a side of `columns`.
 template <typename S, typename T>
 void SolveStrips(const Triangle<S>& triangle, const T* side, int64_t columns, int64_t begin, int64_t end, T* out) {
-  for (int64_t strip = begin; strip < end; ++strip) {
-    const int64_t first = strip * kStripColumns<S>, count = std::min(kStripColumns<S>, columns - first);
-    if (count <= kStripColumns<S> / 4) {
-      SolveStrip<1>(triangle, side + first, columns, count, out + first);
-    } else if (count <= kStripColumns<S> / 2) {
-      SolveStrip<2>(triangle, side + first, columns, count, out + first);
-    } else {
-      SolveStrip<4>(triangle, side + first, columns, count, out + first);
-    }
-  }
+  const int64_t n = triangle.rows.rows();
+  ForStripRows<S>(columns, begin, end, [&](auto tag, int64_t first, int64_t count) {
+    std::vector<typename decltype(tag)::type> x(n);
+    for (int64_t row = 0; row < n; ++row) Convert(side + row * columns + first, count, x[row].data());
+    triangle.lower ? SolveLower(triangle.rows, x.data()) : SolveUpper(triangle.rows, x.data());
+    for (int64_t row = 0; row < n; ++row) Convert(x[row].data(), count, out + row * columns + first);
+  });
 }
 
 // Rows of a triangle that has only some diagonals beside the main one, which is the first of them from above where the triangle
@@ -387,14 +444,14 @@ class TriangularSolve {
     const MatrixBatch given(matrices_);
     for (int64_t i = 0; i < given.count; ++i) {
       const RowsOf<S> bands = LoadRows<S>(context, 0, i, given.rows, given.columns);
-      if (given.rows == 0 || bands.row(lower_ ? 0 : given.rows - 1).cwiseAbs().minCoeff() == 0) return NotInvertible();
+      if ((bands.row(lower_ ? 0 : given.rows - 1).array() == S(0)).any()) return NotInvertible();
     }
     return absl::OkStatus();
   }
 
   void Solve(const KernelContext& context, int64_t i, int64_t strips, int64_t grain) const {
     const MatrixBatch batch(result_), given(matrices_);
-    Triangle<S> triangle = {LoadRows<S>(context, 0, BroadcastIndex(matrices_, result_, i), given.rows, given.columns), lower_ != adjoint_, given.rows};
+    Triangle<S> triangle = {LoadRows<S>(context, 0, BroadcastIndex(matrices_, result_, i), given.rows, given.columns), lower_ != adjoint_};
     if (kBanded) triangle.rows = TriangleOfBands<S>(triangle.rows, lower_);
     if (adjoint_) triangle.rows = Adjoint(triangle.rows);
     const auto solve = [&](auto tag) {
@@ -420,9 +477,12 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeTriangularSolve(const OpInstance& no
 
 }  // namespace
 
+absl::StatusOr<std::unique_ptr<Kernel>> MakeWideBandedSolve(const OpInstance& node) { return MakeTriangularSolve<true>(node); }
+
 void RegisterLinalgKernels(KernelRegistry& registry) {
   // Eigen would cut its products by the number of OpenMP's threads, which no result may depend on.
   Eigen::setNbThreads(1);
+  RegisterBandedKernels(registry);
   AddKernel(registry, "CholeskyGrad", MakeCholeskyGrad);
   AddKernel(registry, "Cholesky", MakeCholesky);
   AddKernel(registry, "MatrixInverse", Widened(MakeInverse));
@@ -431,7 +491,6 @@ void RegisterLinalgKernels(KernelRegistry& registry) {
   AddKernel(registry, "LogMatrixDeterminant", MakeLogDeterminant);
   AddKernel(registry, "MatrixSolve", MakeSolve);
   AddKernel(registry, "MatrixTriangularSolve", MakeTriangularSolve<false>);
-  AddKernel(registry, "BandedTriangularSolve", MakeTriangularSolve<true>);
 }
 
 }  // namespace millrace::cpu

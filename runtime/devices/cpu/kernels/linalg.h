@@ -1,11 +1,12 @@
 // What the kernels of matrices share: a batch of matrices in memory, read and written in double or complex<double>. Eigen's
-// algorithms are compiled for these two alone; matrices of floats are computed in double and rounded.
+// algorithms are compiled for these two alone (factor.h has faster ones of doubles); matrices of floats are computed in double and rounded.
 #ifndef MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_LINALG_H_
 #define MILLRACE_RUNTIME_DEVICES_CPU_KERNELS_LINALG_H_
 
 #include <algorithm>
 #include <array>
 #include <complex>
+#include <type_traits>
 
 #include <Eigen/Core>
 
@@ -46,7 +47,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> DispatchMatrix(const OpInstance& node, D
   }
 }
 
-// How many matrices are taken side by side at most. What they are computed in is outside of the plan: the largest that a node takes or
+// How many matrices are taken side by side at most. What Eigen computes them in is outside of the plan: the largest that a node takes or
 // gives for each of them have together no more elements than so many of 128 by 128, or there is one at a time.
 inline int64_t MostSideBySide(const OpInstance& node, const MatrixBatch& batch) {
   int64_t most = std::max<int64_t>(batch.elements(), 1);
@@ -56,24 +57,35 @@ inline int64_t MostSideBySide(const OpInstance& node, const MatrixBatch& batch) 
   return std::clamp<int64_t>(kMaxShards * 128 * 128 / most, 1, kMaxShards);
 }
 
-// A kernel that calls fn(S(), context, batch, i) -> Status for every matrix i of input 0, small ones side by side. Fails as the first
-// of those does that fail.
+// A kernel that calls fn(S(), context, batch, i, workspace) -> Status for every matrix i of input 0, small ones side by side; `doubles` of the
+// plan's are the workspace. Fails as the first of those does that fail.
+template <typename S, typename Fn>
+std::unique_ptr<Kernel> EachMatrixIn(const OpInstance& node, int64_t doubles, Fn fn) {
+  constexpr int64_t kGrain = 8 * kElementGrain;  // products
+  const MatrixBatch batch(node.inputs[0].shape);
+  const int64_t work = batch.elements() * std::min(batch.rows, batch.columns), stride = AlignUp(doubles * static_cast<int64_t>(sizeof(double)));
+  const int64_t shards = NumShards(batch.count, kGrain / std::max<int64_t>(work, 1), MostSideBySide(node, batch));
+  return MakeKernel(
+      [=](const KernelContext& context) -> absl::Status {
+        std::array<absl::Status, kMaxShards> failures;
+        const auto run = [&](int64_t s) {
+          auto* workspace = reinterpret_cast<double*>(static_cast<char*>(context.scratch) + s * stride);
+          for (int64_t i = batch.count * s / shards; i < batch.count * (s + 1) / shards && failures[s].ok(); ++i) {
+            failures[s] = fn(S(), context, batch, i, workspace);
+          }
+        };
+        shards == 1 ? run(0) : context.parallel->For(shards, run);
+        const auto first = std::find_if(failures.begin(), failures.end(), [](const absl::Status& status) { return !status.ok(); });
+        return first == failures.end() ? absl::OkStatus() : *first;
+      },
+      shards * stride);
+}
+
+// The same of what needs none of it: fn(S(), context, batch, i).
 template <typename S, typename Fn>
 std::unique_ptr<Kernel> EachMatrixOf(const OpInstance& node, Fn fn) {
-  const MatrixBatch batch(node.inputs[0].shape);
-  return MakeKernel([batch, most = MostSideBySide(node, batch), fn](const KernelContext& context) -> absl::Status {
-    constexpr int64_t kGrain = 8 * kElementGrain;  // products
-    const int64_t work = batch.elements() * std::min(batch.rows, batch.columns);
-    const int64_t shards = NumShards(batch.count, kGrain / std::max<int64_t>(work, 1), most);
-    std::array<absl::Status, kMaxShards> failures;
-    const auto run = [&](int64_t s) {
-      for (int64_t i = batch.count * s / shards; i < batch.count * (s + 1) / shards && failures[s].ok(); ++i) {
-        failures[s] = fn(S(), context, batch, i);
-      }
-    };
-    shards == 1 ? run(0) : context.parallel->For(shards, run);
-    const auto first = std::find_if(failures.begin(), failures.end(), [](const absl::Status& status) { return !status.ok(); });
-    return first == failures.end() ? absl::OkStatus() : *first;
+  return EachMatrixIn<S>(node, 0, [fn](S, const KernelContext& context, const MatrixBatch& batch, int64_t i, double*) {
+    return fn(S(), context, batch, i);
   });
 }
 
@@ -92,6 +104,20 @@ absl::StatusOr<std::unique_ptr<Kernel>> EachMatrix(const OpInstance& node, Fn fn
   return DispatchMatrix(node, node.inputs[0].dtype,
                         [&](auto scalar) -> std::unique_ptr<Kernel> { return EachMatrixOf<decltype(scalar)>(node, fn); });
 }
+
+// With a workspace where matrices are computed in double.
+template <typename Fn>
+absl::StatusOr<std::unique_ptr<Kernel>> EachMatrixIn(const OpInstance& node, int64_t doubles, Fn fn) {
+  return DispatchMatrix(node, node.inputs[0].dtype, [&](auto scalar) -> std::unique_ptr<Kernel> {
+    using S = decltype(scalar);
+    return EachMatrixIn<S>(node, std::is_same_v<S, double> ? doubles : 0, fn);
+  });
+}
+
+// banded.cc's, by RegisterLinalgKernels.
+void RegisterBandedKernels(KernelRegistry& registry);
+// A BandedTriangularSolve with zeros and all: where there are not many of them.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeWideBandedSolve(const OpInstance& node);
 
 }  // namespace millrace::cpu
 

@@ -4,6 +4,7 @@
 
 #include "cpu/kernels/pool.h"
 #include "cpu/kernels/pool_lines.h"
+#include "cpu/kernels/pool_vectors.h"
 #include "cpu/kernels/pool_windows.h"
 #include "cpu/kernels/register.h"
 #include "millrace/status.h"
@@ -87,6 +88,15 @@ absl::Status RunMaxPool(const KernelContext& context, const PoolGeometry& geomet
       MaxOfRows(geometry, input + image * image_elements, t0, t1, to);
     });
     return absl::OkStatus();
+  }
+  if constexpr (std::is_floating_point_v<T>) {
+    if (ChannelsFillVectors<T>(geometry) && geometry.channels <= kManyChannels && HasWholeWindows(geometry)) {
+      ParallelOutputRows(context, geometry, [&](int64_t row, int64_t image, TapRange t0, TapRange t1) {
+        FoldOutputRow(geometry, input + image * image_elements, t0, t1, Eigen::NumTraits<T>::lowest(), output + row * geometry.output_row_elements(),
+                      [](const auto& value, auto& maximum) { maximum = value > maximum ? value : maximum; }, [](const auto&, TapRange) {});
+      });
+      return absl::OkStatus();
+    }
   }
   if (geometry.channels < kManyChannels) {
     ParallelOutputRows(context, geometry, [&](int64_t row, int64_t image, TapRange t0, TapRange t1) {

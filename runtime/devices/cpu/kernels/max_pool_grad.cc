@@ -6,6 +6,7 @@
 #include "cpu/kernels/lanes.h"
 #include "cpu/kernels/pool.h"
 #include "cpu/kernels/pool_lines.h"
+#include "cpu/kernels/pool_vectors.h"
 #include "cpu/kernels/pool_windows.h"
 #include "cpu/kernels/register.h"
 #include "millrace/status.h"
@@ -276,6 +277,29 @@ absl::Status RunGradGrad(const KernelContext& context, const PoolGeometry& geome
   return absl::OkStatus();
 }
 
+template <typename T>
+absl::Status RunEveryMaximumGradVectors(const KernelContext& context, const PoolGeometry& geometry, const std::vector<TapRange>& by_column) {
+  using L = Lanes<T>;
+  const T tie(1e-5);
+  const int64_t image_elements = geometry.input_rows() * geometry.input_row_elements();
+  const int64_t image_windows = geometry.output_rows() * geometry.output_row_elements();
+  ParallelInputRows(context, geometry, [&](int64_t image, int64_t first_row, int64_t last_row) {
+    const T* from = context.input<T>(0) + image * image_elements;
+    const T *maxima = context.input<T>(1) + image * image_windows, *gradients = context.input<T>(2) + image * image_windows;
+    T* to = context.output<T>(0) + image * image_elements;
+    for (int64_t row = first_row; row < last_row; ++row) {
+      SumOverWindows(geometry, by_column, row, to, [=](int64_t position, int64_t window, const WindowRow&, int64_t, auto& sum) {
+        typename L::Vector value, maximum, gradient;
+        L::Load(from + position, L::kCount, value);
+        L::Load(maxima + window, L::kCount, maximum);
+        L::Load(gradients + window, L::kCount, gradient);
+        sum += maximum - value < tie ? gradient : typename L::Vector{};
+      });
+    }
+  });
+  return absl::OkStatus();
+}
+
 enum class Rule { kFirstMaximum, kEveryMaximum, kGradGrad };
 
 template <Rule kRule>
@@ -287,6 +311,13 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeGrad(const OpInstance& node) {
     if constexpr (kRule == Rule::kFirstMaximum) {
       constexpr int64_t kLanes = Lanes<T>::kCount;
       if (WindowsAreWide(geometry, geometry.batch * ((geometry.channels + kLanes - 1) / kLanes))) return std::make_unique<WideWindowGrad<T>>(geometry);
+    }
+    if constexpr (kRule == Rule::kEveryMaximum && std::is_floating_point_v<T>) {
+      if (ChannelsFillVectors<T>(geometry)) {
+        return MakeKernel([geometry, by_column = WindowsByColumn(geometry)](const KernelContext& context) {
+          return RunEveryMaximumGradVectors<T>(context, geometry, by_column);
+        });
+      }
     }
     return MakeKernel([geometry](const KernelContext& context) {
       if constexpr (kRule == Rule::kFirstMaximum) return RunFirstMaximumGrad<T>(context, geometry);

@@ -41,7 +41,16 @@ inline float NonPositiveExp(float x) {
   const uint32_t exponent = (std::bit_cast<uint32_t>(rounded) - std::bit_cast<uint32_t>(kRounder) + 127u) << 23;
   return x < -87.3f ? 0.0f : mantissa * std::bit_cast<float>(exponent);
 }
-inline double NonPositiveExp(double x) { return std::exp(x); }
+inline double NonPositiveExp(double x) {
+  constexpr double kRounder = 6755399441055744.0;  // 1.5 * 2^52
+  const double rounded = x * 1.4426950408889634074 + kRounder;
+  const double n = rounded - kRounder;
+  const double r = (x - n * 6.93145751953125e-1) - n * 1.42860682030941723212e-6, z = r * r;
+  const double odd = r * ((1.26177193074810590878e-4 * z + 3.02994407707441961300e-2) * z + 9.99999999999999999910e-1);
+  const double even = ((3.00198505138664455042e-6 * z + 2.52448340349684104192e-3) * z + 2.27265548208155028766e-1) * z + 2.0;
+  const uint64_t exponent = (std::bit_cast<uint64_t>(rounded) - std::bit_cast<uint64_t>(kRounder) + 1023u) << 52;
+  return x < -0x1.6232bdd7abcd2p+9 ? 0.0 : (1.0 + 2.0 * (odd / (even - odd))) * std::bit_cast<double>(exponent);
+}
 
 // y = exp(x - shift). Requires x <= shift.
 template <typename S>
