@@ -1,8 +1,12 @@
 #include "passes/control_flow/control_flow_ops.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +14,21 @@
 #include "passes/control_flow/lower_function_ops.h"
 
 namespace millrace {
+namespace {
+
+void AddFunctionsIn(const AttrMap& attrs, std::vector<std::string>& names) {
+  const auto add = [&](const FunctionRef& ref) {
+    names.push_back(ref.name);
+    if (ref.attrs != nullptr) AddFunctionsIn(*ref.attrs, names);
+  };
+  for (const auto& [name, value] : attrs) {
+    if (const auto* ref = std::get_if<FunctionRef>(&value)) add(*ref);
+    const auto* refs = std::get_if<std::vector<FunctionRef>>(&value);
+    for (size_t i = 0; refs != nullptr && i < refs->size(); ++i) add((*refs)[i]);
+  }
+}
+
+}  // namespace
 
 bool IsIf(const Node& node) { return node.op == "If" || node.op == "StatelessIf"; }
 bool IsCase(const Node& node) { return node.op == "Case" || node.op == "StatelessCase"; }
@@ -91,26 +110,32 @@ bool HoldsAny(const Graph& graph, absl::FunctionRef<bool(const Node&)> predicate
   return LibraryHolds(graph, predicate);
 }
 
-bool CallsAny(const Graph& graph, const Node& node, absl::FunctionRef<bool(const Node&)> predicate) {
-  if (graph.library() == nullptr) return false;
-  std::vector<std::string> called;
-  const auto call = [&](const Node& caller) {
-    const bool calls = IsPartitionedCall(caller) || IsFunctionOp(caller.op);
-    const std::string name = calls ? caller.attrs.GetOr<FunctionRef>(caller.op == "For" ? "body" : "f", {}).name : "";
-    if (!name.empty() && std::find(called.begin(), called.end(), name) == called.end()) called.push_back(name);
-  };
-  call(node);
-  for (size_t k = 0; k < called.size(); ++k) {
-    const auto function = graph.library()->find(called[k]);
-    if (function == graph.library()->end() || function->second.body == nullptr) continue;
-    const Graph& body = *function->second.body;
-    for (int32_t i = 0; i < body.num_ids(); ++i) {
-      if (!body.alive(NodeId{i})) continue;
-      if (predicate(body.node(NodeId{i}))) return true;
-      call(body.node(NodeId{i}));
+std::set<std::string> FunctionsWith(const Graph& graph, absl::FunctionRef<bool(const Node&)> predicate) {
+  std::set<std::string> found;
+  if (graph.library() == nullptr) return found;
+  std::map<std::string, std::vector<std::string>> named_by;
+  std::vector<std::string> open;
+  for (const auto& [name, function] : *graph.library()) {
+    for (int32_t i = 0; function.body != nullptr && i < function.body->num_ids(); ++i) {
+      if (!function.body->alive(NodeId{i})) continue;
+      const Node& node = function.body->node(NodeId{i});
+      if (predicate(node)) open.push_back(name);
+      for (const std::string& named : FunctionsNamedBy(node)) named_by[named].push_back(name);
     }
   }
-  return false;
+  while (!open.empty()) {
+    const std::string name = std::move(open.back());
+    open.pop_back();
+    if (!found.insert(name).second) continue;
+    for (const std::string& namer : named_by[name]) open.push_back(namer);
+  }
+  return found;
+}
+
+std::vector<std::string> FunctionsNamedBy(const Node& node) {
+  std::vector<std::string> names = {node.op};
+  AddFunctionsIn(node.attrs, names);
+  return names;
 }
 
 }  // namespace millrace

@@ -3,6 +3,10 @@
 #ifndef MILLRACE_PASSES_CONTROL_FLOW_CONTROL_FLOW_OPS_H_
 #define MILLRACE_PASSES_CONTROL_FLOW_CONTROL_FLOW_OPS_H_
 
+#include <set>
+#include <string>
+#include <vector>
+
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "millrace/graph.h"
@@ -50,8 +54,10 @@ bool LibraryHolds(const Graph& graph, absl::FunctionRef<bool(const Node&)> predi
 // The same of the graph itself, too.
 bool HoldsAny(const Graph& graph, absl::FunctionRef<bool(const Node&)> predicate);
 
-// Whether `node` calls a function of the graph's library in which the predicate holds for a node, or that calls such a function.
-bool CallsAny(const Graph& graph, const Node& node, absl::FunctionRef<bool(const Node&)> predicate);
+// The functions of the graph's library in which the predicate holds for a node, or that name such a function.
+std::set<std::string> FunctionsWith(const Graph& graph, absl::FunctionRef<bool(const Node&)> predicate);
+// What the node may run: its op, and the functions that its attributes name, branches and bodies too.
+std::vector<std::string> FunctionsNamedBy(const Node& node);
 
 }  // namespace millrace
 

@@ -438,6 +438,7 @@ class Expansion {
     constexpr int64_t kMostReferences = 64;  // each has the sides of all before it
     if (count > kMostReferences) return Refuse(id, absl::StrCat("chooses one of ", count, " references, expected at most ", kMostReferences));
     const OutputRef in_range = Before(id, "LogicalAnd", {ask("GreaterEqual", 0), ask("Less", count)});
+    graph_.mutable_node(in_range.node).attrs.Erase("T");
     const OutputRef check = Before(id, "Assert", {in_range, index});
     graph_.mutable_node(check.node).attrs.Set("T", std::vector<DataType>{DataType::kInt32});
     graph_.mutable_node(id).control_inputs.push_back(check.node);

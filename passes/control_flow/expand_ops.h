@@ -6,6 +6,9 @@
 // The node itself becomes the last of them, so that its name, its control edges and what fetches it stay. Where only one result
 // of several is changed by what was fused behind (_FusedBatchNormEx), the node stays the op of all, and that result is redirected.
 //
+// So are slices and marks for XLA, sums of strings, a Switch of many outputs and a Merge of many inputs. RefSelect becomes Switches and
+// Merges; SobolSample of constants is a constant (sobol_points.h).
+//
 // Needs: calls inlined. Establishes: no op of the list in the source is left. Unimplemented names a combination of fused ops that
 // is not known.
 #ifndef MILLRACE_PASSES_CONTROL_FLOW_EXPAND_OPS_H_

@@ -171,7 +171,7 @@ std::vector<size_t> CheckedInputsOf(const Node& node) {
       "SparseDenseCwiseAdd", "SparseDenseCwiseDiv", "SparseDenseCwiseMul", "SparseFillEmptyRows", "SparseFillEmptyRowsGrad", "SparseReduceMax",
       "SparseReduceMaxSparse", "SparseReduceSum", "SparseReduceSumSparse", "SparseReshape", "SparseSlice", "SparseSliceGrad", "SparseSoftmax",
       "SparseSparseMaximum", "SparseSparseMinimum", "SparseSplit", "SparseTensorDenseAdd", "SparseToDense", "SparseToSparseSetOperation",
-      "StatelessSampleDistortedBoundingBox", "_AccumulatorTake", "_QueueDequeue", "_QueueEnqueue", "_SparseAccumulatorApply",
+      "StatelessSampleDistortedBoundingBox", "_AccumulatorTake", "_QueueClose", "_QueueDequeue", "_QueueEnqueue", "_SparseAccumulatorApply",
       "_SparseAccumulatorTake", "_SparseMatrixProduct", "_TableFind", "_TableInsert", "_TableRemove"};
   std::vector<size_t> all;
   for (size_t i = 0; ops.count(node.op) > 0 && i < node.inputs.size(); ++i) all.push_back(i);

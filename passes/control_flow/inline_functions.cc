@@ -10,6 +10,7 @@
 #include "graph/function.h"
 #include "millrace/status.h"
 #include "passes/control_flow/control_flow_ops.h"
+#include "passes/control_flow/symbolic_gradients.h"
 
 namespace millrace {
 namespace {
@@ -136,9 +137,10 @@ absl::StatusOr<const Function*> Inliner::CalledFunction(const Frame& frame, cons
   if (node.op == kSymbolicGradientOp) {
     found = in_library(found->second.attrs.GetOr<FunctionRef>(kGradientFunctionAttr, {}).name);
     if (found == library_->end()) {
+      const std::string why = in_library(ref->name)->second.attrs.GetOr<std::string>(kWhyNoGradientAttr, "");
       return absl::UnimplementedError(absl::StrCat("node '", node.name, "' (", node.op, ") is the gradient of function '", ref->name,
-                                                   "', for which the graph's library names none; differentiate a tf.function instead, or "
-                                                   "the ops themselves"));
+                                                   "', for which the graph's library names none", why.empty() ? "" : ": ", why,
+                                                   "; differentiate a tf.function instead, or the ops themselves"));
     }
   }
   static const AttrMap& no_attrs = *new AttrMap();

@@ -30,11 +30,13 @@ KeptState::KeptState() {
 }
 
 bool IsAccumulator(const Node& node) { return absl::EndsWith(node.op, "ConditionalAccumulator"); }
-bool IsFifoQueue(const Node& node) { return absl::StartsWith(node.op, "FIFOQueue"); }
+bool IsQueue(const Node& node) {
+  return absl::StartsWith(node.op, "FIFOQueue") || absl::StartsWith(node.op, "PaddingFIFOQueue") || absl::StartsWith(node.op, "RandomShuffleQueue");
+}
 
 std::string NameOfKeptState(const Node& resource) {
   const char* const suffix = IsChangingTable(resource) ? "/table"
-                             : IsFifoQueue(resource)   ? "/queue"
+                             : IsQueue(resource)       ? "/queue"
                              : IsAccumulator(resource) ? "/accumulator"
                                                        : nullptr;
   return suffix == nullptr ? std::string() : absl::StrCat(NameOfResource(resource), suffix);

@@ -23,7 +23,7 @@ struct KeptState {
 };
 
 bool IsAccumulator(const Node& node);  // of gradients
-bool IsFifoQueue(const Node& node);
+bool IsQueue(const Node& node);        // whose elements leave in the order in which they came, or in any
 
 // The variable that such a resource becomes where it is kept: a table that may change, an accumulator, a queue. Empty of other nodes.
 std::string NameOfKeptState(const Node& resource);

@@ -18,8 +18,8 @@
 //   numbers
 //   questions        whether a loop takes a turn (passes/unroll/questions.h) is answered by no
 //
-// A reference or handle that is the same variable on both sides goes on as it is. What takes one of two variables becomes a node on each
-// side (split_chosen.h); what only reads a reference takes a Select of their values.
+// A reference or handle that is the same variable on both sides goes on as it is; its value is that of the time when it is taken. What takes
+// one of two variables becomes a node on each side (split_chosen.h); what only reads a reference takes a Select of their values.
 //
 // The values of Optional* nodes, by which gradients get at what a branch computed, are taken directly.
 //

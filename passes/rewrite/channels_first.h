@@ -7,7 +7,7 @@
 // dimensions kept, and elementwise ops compute either way (layout_forms.h): what repeats over an image turns with it. Which of
 // them turn is the choice that moves the fewest bytes (choose_layouts.h): cuDNN's engines for float32 without tensor cores copy
 // input and output of a convolution and of its input's gradient when channels are last, and of some filters' gradients when they
-// are first (bench/results/cuda.md). With TF32 and halves, the other way round.
+// are first (bench/results/cuda.md). With TF32 and halves, the other way round: on where not said otherwise for CUDA devices without TF32.
 //
 // Needs: types, constants folded; before variable accesses are ordered. Establishes: the same nodes, those that turned
 // with data_format NCHW or NCDHW, under the same names, but for those whose results are fetched: their Transposes have these.

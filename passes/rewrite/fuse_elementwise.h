@@ -14,6 +14,10 @@
 //   m = Mean(x)   d = x - m   v = Mean(Square(d))   y = d * Rsqrt(v)    normalisation, of which y's gradient needs d, too
 //   m = Mean(x)   v = _FusedReduce(x, m)   y = _Fused(x, m, Rsqrt(v))   three passes read x, one writes y; d is never there
 //
+// Operands that repeat within the tensor (a mean of each row, a weight of each channel) are read as they are. On for CUDA devices, where a
+// node is a launch and what lies between is not in memory; off on the CPU, where tensors that stay in the cache gain nothing
+// (bench/results/fusion.md).
+//
 // Needs: types, ordered variable accesses. Establishes: `_Fused` nodes (fused_writer.h), `_FusedReduce` and `_FusedMapReduce`
 // nodes (graph/fused_reduce.h) under the names of the roots. The float operations are those of the ops that were there, in
 // their order, so results have the same bits either way.

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "graph/accumulator.h"
+#include "graph/queue_layout.h"
 #include "millrace/status.h"
 #include "passes/control_flow/creation_places.h"
 #include "passes/control_flow/kept_state.h"
@@ -18,11 +19,13 @@
 namespace millrace {
 namespace {
 
-constexpr int64_t kQueueRoom = 512;  // of queues that are given no capacity
+constexpr int64_t kQueueRoom = 512;                 // of queues that are given no capacity, and the least of those that are given a larger one
+constexpr int64_t kQueueBytes = int64_t{1} << 20;  // up to so many, more elements wait
+constexpr int64_t kMostBytes = int64_t{1} << 60;
 
 struct Use {
   const char* op;
-  bool gives = false, takes = false;
+  bool gives = false, takes = false, closes = false;
 };
 
 // By TensorFlow's op, without "Resource" before it and "V2" behind.
@@ -37,6 +40,10 @@ const std::map<std::string, Use>& Uses() {
       {"QueueEnqueue", {"_QueueEnqueue", true, false}},
       {"QueueEnqueueMany", {"_QueueEnqueue", true, false}},
       {"QueueDequeue", {"_QueueDequeue", false, true}},
+      {"QueueDequeueMany", {"_QueueDequeue", false, true}},
+      {"QueueDequeueUpTo", {"_QueueDequeue", false, true}},
+      {"QueueClose", {"_QueueClose", false, false, true}},
+      {"QueueIsClosed", {"_QueueIsClosed"}},
       {"QueueSize", {"_QueueCount"}}};
   return uses;
 }
@@ -47,11 +54,31 @@ const Use* UseOf(const Node& node) {
   return found == Uses().end() ? nullptr : &found->second;
 }
 
-// A single whole number at a time.
+QueueLayout LayoutOfQueue(const Node& queue) {
+  QueueLayout layout;
+  layout.dtypes = queue.attrs.GetOr<std::vector<DataType>>("component_types", {});
+  layout.shapes = queue.attrs.GetOr<std::vector<Shape>>("shapes", {});
+  // Whole numbers of which nothing else is said are single ones: tokens.
+  if (layout.shapes.empty() && layout.dtypes.size() == 1 && IsInteger(layout.dtypes[0])) layout.shapes = {Shape()};
+  layout.shuffles = absl::StartsWith(queue.op, "RandomShuffle");
+  layout.stay = queue.attrs.GetOr<int64_t>("min_after_dequeue", 0);
+  layout.seed = queue.attrs.GetOr<int64_t>("seed", 0);
+  layout.seed2 = queue.attrs.GetOr<int64_t>("seed2", 0);
+  layout.capacity = queue.attrs.GetOr<int64_t>("capacity", -1);
+  return layout;
+}
+
 bool IsQueueOfNumbers(const Node& node) {
-  const auto types = node.attrs.GetOr<std::vector<DataType>>("component_types", {});
-  const auto shapes = node.attrs.GetOr<std::vector<Shape>>("shapes", {});
-  return IsFifoQueue(node) && types.size() == 1 && IsInteger(types[0]) && (shapes.empty() || (shapes.size() == 1 && shapes[0] == Shape({})));
+  return IsQueue(node) && LayoutOfQueue(node).sized();
+}
+
+// What a step gives comes before what it takes: a queue that is full has room for as much again. Large capacities are there to be never
+// reached, and have less.
+int64_t RoomOf(const QueueLayout& layout) {
+  if (layout.of_tokens()) return layout.capacity > 0 ? std::min(layout.capacity, kQueueRoom) : kQueueRoom;
+  constexpr int64_t kMostStay = int64_t{1} << 40;
+  const int64_t least = std::max(kQueueRoom, 2 * (std::min(layout.stay, kMostStay) + 1));
+  return layout.capacity > 0 ? 2 * std::min(layout.capacity, std::max(least, kQueueBytes / layout.element_bytes())) : least;
 }
 
 // What a vector of sizes is that a constant or the shape of a variable says; unknown rank where others do.
@@ -87,11 +114,19 @@ std::map<std::string, Shape> ShapesOfWholes(const Graph& graph) {
 
 absl::StatusOr<KeptState> Describe(const Node& resource, const std::map<std::string, Shape>& shapes) {
   KeptState kept;
-  if (IsFifoQueue(resource)) {
-    const DataType type = resource.attrs.GetOr<std::vector<DataType>>("component_types", {})[0];
-    const int64_t capacity = resource.attrs.GetOr<int64_t>("capacity", -1);
-    kept.attrs.Set("element_dtype", type);
-    kept.bytes = 2 * static_cast<int64_t>(sizeof(int64_t)) + (capacity > 0 ? std::min(capacity, kQueueRoom) : kQueueRoom) * DataTypeSize(type);
+  if (IsQueue(resource)) {
+    const QueueLayout layout = LayoutOfQueue(resource);
+    if (layout.stay < 0) {
+      return absl::InvalidArgumentError(absl::StrCat("node '", resource.name, "' (", resource.op, "): min_after_dequeue is ", layout.stay,
+                                                     ", expected 0 or more"));
+    }
+    layout.WriteTo(kept.attrs);
+    const int64_t room = RoomOf(layout), element_bytes = layout.element_bytes();
+    if (room > kMostBytes / element_bytes) {
+      return absl::InvalidArgumentError(absl::StrCat("node '", resource.name, "' (", resource.op, "): ", room, " elements of ", element_bytes,
+                                                     " bytes are more than any memory has room for"));
+    }
+    kept.bytes = static_cast<int64_t>(sizeof(QueueHeader)) + room * element_bytes;
   } else {
     AccumulatorLayout layout;
     layout.dtype = resource.attrs.GetOr<DataType>("dtype", DataType::kInvalid);
@@ -120,8 +155,12 @@ class Keeper {
     }
     for (const auto& [id, kept] : users_) RewriteUser(id, kept);
     for (const auto& [id, kept] : resources_) BecomeKeptState(kept, graph_.mutable_node(id));
+    for (const auto& [name, closers] : closers_) {
+      for (NodeId closer : closers) ComeAfter(givers_[name], closer);
+      givers_[name].insert(givers_[name].end(), closers.begin(), closers.end());
+    }
     for (const auto& [name, takers] : takers_) {
-      for (NodeId taker : takers) TakeAfter(givers_[name], taker);
+      for (NodeId taker : takers) ComeAfter(givers_[name], taker);
     }
     if (!places_.empty()) places_.Renumber(graph_);
     const bool dropped = DropUnused();
@@ -141,6 +180,7 @@ class Keeper {
       return absl::OkStatus();
     }
     if (use->gives) givers_[NameOfResource(resource)].push_back(id);
+    if (use->closes) closers_[NameOfResource(resource)].push_back(id);
     if (use->takes) takers_[NameOfResource(resource)].push_back(id);
     users_.emplace_back(id, std::move(kept));
     return absl::OkStatus();
@@ -148,8 +188,14 @@ class Keeper {
 
   void RewriteUser(NodeId id, const KeptState& kept) {
     Node& node = graph_.mutable_node(id);
+    const std::string op = node.op;
+    const bool cancels = node.attrs.GetOr<bool>("cancel_pending_enqueues", false);
     node.op = UseOf(node)->op;
     node.attrs = kept.attrs;
+    const bool up_to = absl::StrContains(op, "UpTo");
+    if (up_to || absl::StrContains(op, "Many")) node.attrs.Set("many", true);
+    if (up_to) node.attrs.Set("up_to", true);
+    if (cancels) node.attrs.Set("cancel_pending_enqueues", true);
   }
 
   // Queues of which only loops without turns and branches that are not taken would have done something.
@@ -171,20 +217,20 @@ class Keeper {
     return !queues.empty();
   }
 
-  // All that gives and does not wait for the taker comes before it. Of branches, whichever are taken: one that is not must not keep the
-  // taker from running.
-  void TakeAfter(const std::vector<NodeId>& givers, NodeId taker) {
+  // All that gives and does not wait for the user, which takes or closes, comes before it. Of branches, whichever are taken: one that is
+  // not must not keep the user from running.
+  void ComeAfter(const std::vector<NodeId>& givers, NodeId user) {
     std::vector<NodeId> before;
     for (NodeId giver : givers) {
-      if (!WaitsFor(giver, taker) && !WaitsFor(taker, giver)) before.push_back(giver);
+      if (!WaitsFor(giver, user) && !WaitsFor(user, giver)) before.push_back(giver);
     }
     if (before.empty()) return;
     Node given;
-    given.name = absl::StrCat(graph_.node(taker).name, "/given");
+    given.name = absl::StrCat(graph_.node(user).name, "/given");
     given.op = "ControlTrigger";
     given.control_inputs.assign(before.begin(), before.end());
-    const NodeId trigger = places_.AddBefore(graph_, taker, std::move(given));
-    graph_.mutable_node(taker).control_inputs.push_back(trigger);
+    const NodeId trigger = places_.AddBefore(graph_, user, std::move(given));
+    graph_.mutable_node(user).control_inputs.push_back(trigger);
   }
 
   bool WaitsFor(NodeId later, NodeId earlier) const {
@@ -204,7 +250,7 @@ class Keeper {
   Graph& graph_;
   const std::map<std::string, Shape> shapes_;
   std::vector<std::pair<NodeId, KeptState>> resources_, users_;
-  std::map<std::string, std::vector<NodeId>> givers_, takers_;  // by the resource's name
+  std::map<std::string, std::vector<NodeId>> givers_, closers_, takers_;  // by the resource's name
   CreationPlaces places_;
 };
 
@@ -213,7 +259,7 @@ class Keeper {
 bool HoldsKeptResource(const std::string& op) {
   Node node;
   node.op = op;
-  return IsAccumulator(node) || IsFifoQueue(node);
+  return IsAccumulator(node) || IsQueue(node);
 }
 
 absl::StatusOr<bool> KeepAccumulators(Graph& graph, const Graph& whole) { return Keeper(graph, whole).Run(); }

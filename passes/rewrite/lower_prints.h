@@ -2,6 +2,8 @@
 //
 //   x, y ──► StringFormat ──► PrintV2        becomes        x, y ──► _PrintFormatted
 //
+// The print waits for what its text waited for. Where a run only answers questions nothing is printed.
+//
 // Needs: calls inlined, loops unrolled, Switches lowered, which guard prints and know them by the op TensorFlow has.
 #ifndef MILLRACE_PASSES_REWRITE_LOWER_PRINTS_H_
 #define MILLRACE_PASSES_REWRITE_LOWER_PRINTS_H_

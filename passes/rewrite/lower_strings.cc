@@ -1,5 +1,6 @@
 #include "passes/rewrite/lower_strings.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -10,11 +11,14 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "graph/table.h"
+#include "graph/variable_name.h"
 #include "millrace/status.h"
 #include "passes/control_flow/control_flow_ops.h"
+#include "passes/control_flow/loop_ops.h"
 #include "passes/rewrite/keep_tables.h"
 #include "passes/control_flow/kept_state.h"
 #include "passes/rewrite/known_tables.h"
+#include "passes/rewrite/known_words.h"
 #include "passes/control_flow/text_source.h"
 
 namespace millrace {
@@ -24,22 +28,47 @@ absl::Status Refuse(const Node& node, const std::string& why) {
   return absl::UnimplementedError(absl::StrCat("node '", node.name, "' (", node.op, "): ", why));
 }
 
+// Reads or assigns what a variable holds, or asks whether it holds anything.
+bool UsesVariable(const Node& node) {
+  const bool assigns = (node.op == "Assign" || node.op == "AssignVariableOp") && node.inputs.size() == 2;
+  const bool reads = (node.op == "ReadVariableOp" || node.op == "VarIsInitializedOp" || node.op == "IsVariableInitialized") && node.inputs.size() == 1;
+  return assigns || reads;
+}
+
 class Lowering {
  public:
   Lowering(Graph& graph, const Graph& whole, const OpRegistry& ops, KernelOracle& oracle)
       : graph_(graph), whole_(whole), ops_(ops), oracle_(oracle) {}
 
   absl::StatusOr<bool> Run() {
+    MR_RETURN_IF_ERROR(LookAtVariables());
     MR_RETURN_IF_ERROR(KeepWhatChanges());
     for (int32_t i = 0; i < graph_.num_ids(); ++i) {
       if (graph_.alive(NodeId{i})) MR_RETURN_IF_ERROR(Visit(NodeId{i}));
     }
+    for (NodeId variable : references_) MR_RETURN_IF_ERROR(ReadReference(variable));
     // Handles last: what reads them has found its table. What only waited for one has nothing to wait for but its inputs.
     for (int32_t i = 0; changed_ && i < graph_.num_ids(); ++i) {
       if (graph_.alive(NodeId{i}) && IsHandle(NodeId{i})) handles_.push_back(NodeId{i});
     }
     for (NodeId handle : handles_) BecomeNoOp(graph_, handle);
     return changed_;
+  }
+
+  absl::Status RunOnFoundWords() {
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+      const Node& node = graph_.node(NodeId{i});
+      if (!graph_.alive(NodeId{i}) || !IsTableFind(node) || node.inputs.size() != 3) continue;
+      const Node& table = TableOf(node);
+      const bool of_words = table.attrs.GetOr<DataType>("value_dtype", DataType::kInvalid) == DataType::kString;
+      if (!of_words || !IsTable(table) || IsMutableTable(table)) continue;
+      const absl::StatusOr<const KnownTables*> tables = Known();
+      const bool unknown = absl::IsUnimplemented(tables.status()) || absl::IsInvalidArgument(tables.status());
+      if (!tables.ok()) return unknown ? absl::OkStatus() : tables.status();
+      if (!(*tables)->Of(table, node).ok()) continue;
+      MR_RETURN_IF_ERROR(ReadTable(NodeId{i}));
+    }
+    return absl::OkStatus();
   }
 
  private:
@@ -52,15 +81,55 @@ class Lowering {
 
   const Node& TableOf(const Node& user) const { return graph_.node(SourceOfHandle(graph_, user.inputs[0]).node); }
 
+  bool HoldsVariablesOfWords() const {
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+      if (graph_.alive(NodeId{i}) && IsVariableOfWords(graph_.node(NodeId{i}))) return true;
+    }
+    return false;
+  }
+
+  // Variables of strings that the step assigns. Unimplemented names what does anything else with one.
+  absl::Status LookAtVariables() {
+    if (!HoldsVariablesOfWords()) return absl::OkStatus();
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+      if (!graph_.alive(NodeId{i})) continue;
+      const Node& node = graph_.node(NodeId{i});
+      for (OutputRef input : node.inputs) {
+        const Node& variable = graph_.node(SourceOfHandle(graph_, input).node);
+        if (!IsVariableOfWords(variable) || UsesVariable(node) || SourceOfHandle(graph_, {NodeId{i}, 0}) == SourceOfHandle(graph_, input)) continue;
+        const OpDef* const op = ops_.Find(node.op);
+        if (variable.op != "VarHandleOp" && (op == nullptr || !op->WritesVariables())) continue;
+        return Refuse(node, absl::StrCat("variable '", VariableName(variable), "' of strings can only be read as a whole, and be assigned"));
+      }
+      if (AssignsWords(node)) assigned_.insert(VariableName(TableOf(node)));
+    }
+    return absl::OkStatus();
+  }
+
+  // What the variable holds that `user` reads.
+  absl::StatusOr<Tensor> WordsIn(const Node& variable, const Node& user) {
+    if (const AttrValue* const restored = variable.attrs.Find(kRestoredWords); restored != nullptr) {
+      if (assigned_.count(VariableName(variable)) == 0) return variable.attrs.GetOr<Tensor>(kRestoredWords, Tensor());
+      return Refuse(user, absl::StrCat("variable '", VariableName(variable), "' of strings comes from a checkpoint, and the same step assigns it"));
+    }
+    if (!words_) {
+      MR_ASSIGN_OR_RETURN(words_, KnownWords::Find(whole_, ops_, oracle_));
+    }
+    return words_->Of(variable, user);
+  }
+
   // Tables that the step changes, and those that it reads whose contents are not known, are state.
   absl::Status KeepWhatChanges() {
     std::vector<NodeId> users;
     std::map<std::string, std::string> changed_by;  // by the name of the table: a node of this step
+    std::set<std::string> asked;                    // tables that the step takes something of
     for (int32_t i = 0; i < graph_.num_ids(); ++i) {
       const Node& node = graph_.node(NodeId{i});
       if (!graph_.alive(NodeId{i}) || !UsesTable(node) || node.inputs.empty() || !IsChangingTable(TableOf(node))) continue;
       users.push_back(NodeId{i});
-      if (!IsTableFind(node) && !IsTableSize(node) && !IsTableExport(node)) changed_by[NameOfResource(TableOf(node))] = node.name;
+      const bool asks = IsTableFind(node) || IsTableSize(node) || IsTableExport(node);
+      if (asks) asked.insert(NameOfResource(TableOf(node)));
+      if (!asks) changed_by[NameOfResource(TableOf(node))] = node.name;
     }
     std::set<std::string> kept;
     for (NodeId id : users) {
@@ -68,14 +137,22 @@ class Lowering {
       const std::string name = NameOfResource(table);
       const auto changed = changed_by.find(name);
       absl::Status known = absl::UnimplementedError("it is no table that is filled once");
-      if (changed != changed_by.end()) {
+      const bool only_filled = CanKeepTableOfWords(table) && IsTableInitializer(user) && asked.count(name) == 0;
+      if (changed != changed_by.end() && !only_filled) {
         known = absl::UnimplementedError(absl::StrCat("it is filled by '", changed->second, "' in the same step"));
       } else if (IsMutableTable(table) && !IsTableExport(user)) {
         MR_ASSIGN_OR_RETURN(const KnownTables* const tables, Known());
         known = tables->Of(table, user).status();
       }
       if (known.ok()) continue;
-      if (CanKeepTable(table)) {
+      if (CanKeepTableOfWords(table)) {
+        MR_ASSIGN_OR_RETURN(const KnownTables* const tables, Known());
+        const absl::Status not_restored = tables->CheckNotRestored(table, user);
+        // What looks in it is refused; what only restores it does no harm.
+        if (!not_restored.ok() && IsMutableTable(table) && IsTableInitializer(user) && asked.count(name) == 0) continue;
+        MR_RETURN_IF_ERROR(not_restored);
+        kept.insert(name);
+      } else if (CanKeepTable(table)) {
         kept.insert(name);
       } else if (!IsMutableTable(table) || !IsTableInitializer(user)) {
         return RefuseChanging(user, table, known);
@@ -88,13 +165,19 @@ class Lowering {
 
   static absl::Status RefuseChanging(const Node& user, const Node& table, const absl::Status& why) {
     return Refuse(user, absl::StrCat("table '", table.name, "' (", table.op, ") may change from step to step (", why.message(),
-                                     "), which only tables from integers to numbers do; look words up before feeding, or use "
-                                     "tf.lookup.StaticHashTable, or hashes of the words as keys"));
+                                     "), which only tables from integers or words to numbers do; look words up before feeding, or use "
+                                     "tf.lookup.StaticHashTable"));
   }
 
   absl::Status Visit(NodeId id) {
     const Node& node = graph_.node(id);
     if (IsTableFind(node) || IsTableSize(node)) return ReadTable(id);
+    if (IsVariableOfWords(node)) {
+      changed_ = true;
+      if (node.op != "VarHandleOp") references_.push_back(id);
+      return absl::OkStatus();
+    }
+    if (UsesVariable(node) && IsVariableOfWords(TableOf(node))) return UseWords(id);
     if (absl::StartsWith(node.op, "StringToHashBucket")) HashNumbers(id);
     if (IsTableFromFile(node) || IsTableInitializer(node)) {
       if (!node.inputs.empty() && !IsTable(TableOf(node))) {
@@ -133,6 +216,50 @@ class Lowering {
     return absl::OkStatus();
   }
 
+  // What assigns passes on what it is given, or nothing.
+  absl::Status UseWords(NodeId id) {
+    Node& node = graph_.mutable_node(id);
+    if (node.op == "ReadVariableOp") {
+      MR_ASSIGN_OR_RETURN(const Tensor value, WordsIn(TableOf(node), node));
+      Node constant;
+      constant.name = absl::StrCat(node.name, "/words");
+      constant.op = "Const";
+      constant.attrs = AttrMap{{"dtype", DataType::kString}, {"value", value}};
+      const NodeId known = graph_.AddUnique(std::move(constant));
+      Node& read = graph_.mutable_node(id);
+      read.op = "Identity";
+      read.inputs = {{known, 0}};
+      read.attrs = AttrMap{{"T", DataType::kString}};
+    } else if (node.op == "AssignVariableOp") {
+      BecomeNoOp(graph_, id);
+    } else if (node.op == "Assign") {
+      const OutputRef value = node.inputs[1];
+      node.op = "Identity";
+      node.inputs = {value};
+      node.attrs = AttrMap{{"T", DataType::kString}};
+    } else {
+      node.op = "Const";
+      node.inputs.clear();
+      node.attrs = AttrMap{{"dtype", DataType::kBool}, {"value", Tensor::Scalar<bool>(true)}};
+    }
+    return absl::OkStatus();
+  }
+
+  // A variable of TensorFlow 1, which what reads it takes as it is.
+  absl::Status ReadReference(NodeId id) {
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+      const Node& user = graph_.node(NodeId{i});
+      const bool reads = graph_.alive(NodeId{i}) && std::any_of(user.inputs.begin(), user.inputs.end(), [&](OutputRef input) { return input.node == id; });
+      if (!reads) continue;
+      MR_ASSIGN_OR_RETURN(const Tensor value, WordsIn(graph_.node(id), user));
+      graph_.mutable_node(id).op = "Const";
+      graph_.mutable_node(id).attrs = AttrMap{{"dtype", DataType::kString}, {"value", value}};
+      return absl::OkStatus();
+    }
+    BecomeNoOp(graph_, id);
+    return absl::OkStatus();
+  }
+
   // A hash of numbers' texts needs the numbers alone.
   void HashNumbers(NodeId id) {
     const Node& node = graph_.node(id);
@@ -152,10 +279,10 @@ class Lowering {
     changed_ = true;
   }
 
-  // A table, or what passes its handle on.
+  // A table or a variable of strings, or what passes its handle on.
   bool IsHandle(NodeId id) const {
     const Node& source = graph_.node(SourceOfHandle(graph_, OutputRef{id, 0}).node);
-    return IsTable(source) || IsChangingTable(source);
+    return IsTable(source) || IsChangingTable(source) || (source.op == "VarHandleOp" && IsVariableOfWords(source));
   }
 
   Graph& graph_;
@@ -163,7 +290,9 @@ class Lowering {
   const OpRegistry& ops_;
   KernelOracle& oracle_;
   std::optional<KnownTables> tables_;
-  std::vector<NodeId> handles_;
+  std::optional<KnownWords> words_;
+  std::set<std::string> assigned_;  // variables of strings, in this step
+  std::vector<NodeId> handles_, references_;
   bool changed_ = false;
 };
 
@@ -171,6 +300,16 @@ class Lowering {
 
 absl::StatusOr<bool> LowerStrings(Graph& graph, const Graph& whole, const OpRegistry& ops, KernelOracle& oracle) {
   return Lowering(graph, whole, ops, oracle).Run();
+}
+
+absl::Status LowerFoundWords(Graph& graph, const Graph& whole, const OpRegistry& ops, KernelOracle& oracle) {
+  bool any = false;
+  for (int32_t i = 0; i < graph.num_ids() && !any; ++i) {
+    const Node& node = graph.node(NodeId{i});
+    any = graph.alive(NodeId{i}) && (IsLoopOp(node) || IsIf(node) || IsCase(node) || IsSwitch(node));
+  }
+  if (!any) return absl::OkStatus();
+  return Lowering(graph, whole, ops, oracle).RunOnFoundWords();
 }
 
 }  // namespace millrace

@@ -12,7 +12,8 @@
 //
 // Needs: types; variable accesses not ordered yet, but none changes its place among those of its variable. Establishes:
 // another creation order, in which a pack stands where its last operand is there. Depends on the graph alone, never on a
-// budget. Products over more rows may round otherwise on a device, as vector loops' last elements do on the CPU.
+// budget. Products over more rows may round otherwise on a device, as vector loops' last elements do on the CPU. On for CUDA devices,
+// where a product of 64 rows takes nearly the time of one of 1024.
 #ifndef MILLRACE_PASSES_REWRITE_PACK_ROWS_H_
 #define MILLRACE_PASSES_REWRITE_PACK_ROWS_H_
 

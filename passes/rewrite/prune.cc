@@ -1,16 +1,20 @@
 #include "passes/rewrite/prune.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph/needed_nodes.h"
+#include "graph/parameters.h"
 #include "graph/with_message.h"
 #include "millrace/options.h"
 #include "millrace/status.h"
 #include "passes/control_flow/control_flow_ops.h"
 #include "passes/control_flow/inline_functions.h"
+#include "passes/control_flow/loop_ops.h"
 #include "passes/control_flow/lower_function_ops.h"
+#include "passes/control_flow/symbolic_gradients.h"
 #include "passes/shapes/effects.h"
 
 namespace millrace {
@@ -26,6 +30,15 @@ bool Compatible(const Shape& declared, const Shape& fed) {
 }
 
 bool IsPlaceholder(const Node& node) { return node.op == "Placeholder" || node.op == "PlaceholderV2"; }
+
+// Nothing that can be run takes anything of an iterator, so what fills one has no effect: it only waits for others.
+bool StartsPipeline(const Node& node) { return node.op == "MakeIterator"; }
+
+// Of what leads to a pipeline: nodes that do nothing themselves. Who waits for one waits for what it takes.
+bool OnlyLeadsOn(const Node& node) {
+  if (node.op == "Const" || IsVariable(node) || IsTable(node) || IsChangingTable(node)) return true;
+  return !IsPlaceholder(node) && !RunsThoughFed(node) && !IsPlannedAway(node.op);
+}
 
 absl::Status CheckFeed(const Node& node, const std::string& name, const TensorType& fed) {
   if (!IsPlaceholder(node)) return absl::OkStatus();
@@ -124,12 +137,42 @@ class Pruner {
     }
     const auto for_each_need = [&](NodeId id, const auto& need) {
       const Node& node = graph_.node(id);
-      for (OutputRef input : node.inputs) need_tensor(input, need);
+      if (StartsPipeline(node)) {
+        for (NodeId waited_for : ComesBeforePipeline(node)) need(waited_for);
+      } else {
+        for (OutputRef input : node.inputs) need_tensor(input, need);
+      }
       for (NodeId control : node.control_inputs) {
-        if (feeds_.count({control, 0}) == 0 || RunsThoughFed(graph_.node(control))) need(control);
+        if (IsWaitedFor(control)) need(control);
       }
     };
     MarkNeeds(needed_, for_each_need);
+  }
+
+  // By control edges.
+  bool IsWaitedFor(NodeId id) const { return feeds_.count({id, 0}) == 0 || RunsThoughFed(graph_.node(id)); }
+
+  // The first nodes on the way back from the start of a pipeline that do something, or must be fed and are not.
+  std::vector<NodeId> ComesBeforePipeline(const Node& start) const {
+    std::vector<NodeId> found, open;
+    std::set<NodeId> seen;
+    const auto go_back = [&](const Node& node) {
+      for (OutputRef input : node.inputs) {
+        const bool is_fed = feeds_.count(input) > 0 || (is_fed_[input.node.value] && IsNextAsOptional(graph_.node(input.node)));
+        if (is_fed || !seen.insert(input.node).second) continue;
+        (OnlyLeadsOn(graph_.node(input.node)) ? open : found).push_back(input.node);
+      }
+    };
+    go_back(start);
+    while (!open.empty()) {
+      const Node& node = graph_.node(open.back());
+      open.pop_back();
+      go_back(node);
+      for (NodeId control : node.control_inputs) {
+        if (IsWaitedFor(control) && seen.insert(control).second) found.push_back(control);
+      }
+    }
+    return found;
   }
 
   void UseParts(NodeId optional) {
@@ -257,6 +300,13 @@ class Pruner {
   }
 
   void RewireInputs(Node& node) {
+    if (StartsPipeline(node)) {
+      const std::vector<NodeId> before = ComesBeforePipeline(node);
+      node.control_inputs.insert(node.control_inputs.end(), before.begin(), before.end());
+      node.op = "NoOp";
+      node.inputs.clear();
+      node.attrs = AttrMap();
+    }
     for (OutputRef& input : node.inputs) input = Renamed(input);
     absl::InlinedVector<NodeId, 2> controls;
     for (NodeId control : node.control_inputs) {
@@ -298,6 +348,7 @@ absl::StatusOr<Graph> Prune(const Graph& graph, const Signature& signature) {
 
 absl::StatusOr<Graph> PruneAndInline(const Graph& graph, const Signature& signature, const OpRegistry& ops) {
   MR_ASSIGN_OR_RETURN(Graph flat, Prune(graph, signature));
+  AddSymbolicGradients(flat);
   LowerFunctionOps(flat, ops, [&](const std::string& op) { return WritesVariables(ops, op); });
   MR_RETURN_IF_ERROR(InlineFunctions(flat, ops, MostInlinedNodes(flat, PlanningOptions().max_unrolled_nodes)).status());
   return flat;

@@ -31,6 +31,7 @@ bool RunsThoughFed(const Node& node);
 
 // The pruned copy of `graph`. NotFound names a feed, fetch or target that is not there; InvalidArgument a
 // placeholder that is needed and not fed, or a fed type that contradicts the placeholder's.
+// What starts an input pipeline (MakeIterator) becomes a NoOp, without the pipeline, that waits for what leads to the pipeline and can be run.
 // _Fetch nodes have attr "index" (into signature.fetches), _Feed nodes attr "tensor" (the feed's name).
 absl::StatusOr<Graph> Prune(const Graph& graph, const Signature& signature);
 

@@ -6,6 +6,10 @@
 //
 // The same for updates written as single ops (update_chains.h), all of a part before the next begins.
 //
+// For `planned` alone, without a disk tier, and where slots fill a quarter of the budget (of all budgets together) or more. Unless parts are
+// asked for, whole updates are planned, too, and the faster taken; where only parts were measured, a whole one takes their sum
+// (whole_update_times.h).
+//
 // Needs: types, variable accesses ordered. Establishes: parts (passes/shapes/parts.h). Dense updates are elementwise, so
 // the bits are the same.
 #ifndef MILLRACE_PASSES_REWRITE_SLICE_UPDATES_H_

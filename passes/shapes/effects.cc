@@ -12,8 +12,9 @@ namespace {
 // Without "Resource" in front and "V2" behind.
 bool ChangesResource(const std::string& op) {
   constexpr std::string_view kChanging[] = {"AccumulatorApplyGradient", "AccumulatorSetGlobalStep", "AccumulatorTakeGradient", "LookupTableImport",
-                                            "LookupTableInsert", "LookupTableRemove", "QueueDequeue", "QueueEnqueue", "QueueEnqueueMany",
-                                            "SparseAccumulatorApplyGradient", "SparseAccumulatorTakeGradient"};
+                                            "LookupTableInsert", "LookupTableRemove", "QueueClose", "QueueDequeue", "QueueDequeueMany",
+                                            "QueueDequeueUpTo", "QueueEnqueue", "QueueEnqueueMany", "SparseAccumulatorApplyGradient",
+                                            "SparseAccumulatorTakeGradient"};
   const std::string name(absl::StripSuffix(absl::StripPrefix(op, "Resource"), "V2"));
   return std::find(std::begin(kChanging), std::end(kChanging), name) != std::end(kChanging);
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 
@@ -192,8 +191,6 @@ absl::StatusOr<Value> ListBeforeSwitch(StraightGraph& out, Guards& guards, const
   if (guards.Source(predicate).predicate == value.either->predicate) return value;
   return AsOne(out, call, value);
 }
-
-bool IsOptionalOp(const Node& node) { return absl::StartsWith(node.op, "Optional"); }
 
 namespace {
 

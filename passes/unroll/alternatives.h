@@ -47,7 +47,6 @@ absl::StatusOr<Waits> EndOfBoth(StraightGraph& out, const NodeCall& call, const 
 // One value in the place of both: a Merge of tensors, a list of such. Lists must be of one length then. Optionals stay apart.
 absl::StatusOr<Value> AsOne(StraightGraph& out, const NodeCall& call, const Value& value);
 
-bool IsOptionalOp(const Node& node);
 // Outputs of an op of Optionals.
 absl::StatusOr<std::vector<Value>> RunOptionalOp(StraightGraph& out, const NodeCall& call);
 

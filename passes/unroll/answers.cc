@@ -20,7 +20,7 @@ using Question = std::pair<std::string, OutputRef>;
 
 OutputRef Gathered(absl::Span<const Question> questions, Graph& graph) {
   Node pack;
-  pack.name = absl::StrCat("_answers/", questions[0].first);
+  pack.name = absl::StrCat(kGathersAnswers, questions[0].first);
   pack.op = "Pack";
   pack.attrs.Set("T", DataType::kBool);
   pack.attrs.Set("N", static_cast<int64_t>(questions.size()));

@@ -2,18 +2,12 @@
 // flows allow, so every read sees what was written before. A flow itself is a zero that nobody needs.
 #include <iterator>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
 #include "passes/unroll/alternatives.h"
 #include "passes/unroll/lists.h"
 
 namespace millrace {
-
-bool IsArrayOp(const Node& node) {
-  return absl::StartsWith(node.op, "TensorArray") || node.op == "StackV2" || node.op == "StackPushV2" ||
-         node.op == "StackPopV2" || node.op == "StackCloseV2";
-}
 
 absl::StatusOr<ArrayStore::Array*> ArrayStore::ArrayOf(const NodeCall& call) {
   if (call.inputs.empty() || call.inputs[0].kind != Value::Kind::kObject) {
@@ -37,6 +31,7 @@ absl::StatusOr<std::vector<Value>> ArrayStore::Run(const NodeCall& call) {
     if (op == "TensorArrayV3") {
       MR_ASSIGN_OR_RETURN(const std::vector<int64_t> size, KnownNumbers(out_, call, 0, "the size of the array"));
       if (size.size() != 1 || size[0] < 0) return CallError(call, "has a size that is no number");
+      MR_RETURN_IF_ERROR(CheckMostItems(call, size[0]));
       array.items.Resize(size[0]);
     }
     array.guard = guards_.Of(call.inputs, call.origin.waits);
@@ -179,7 +174,10 @@ absl::StatusOr<Value> ArrayStore::WrittenOnSides(const NodeCall& call, const Arr
 }
 
 absl::Status ArrayStore::Write(const NodeCall& call, Array& array, int64_t index, Value value, const Guard& branch) {
-  if (index >= array.items.size() && index >= 0 && array.grows && branch.empty()) array.items.Resize(index + 1);
+  if (index >= array.items.size() && index >= 0 && array.grows && branch.empty()) {
+    MR_RETURN_IF_ERROR(CheckMostItems(call, index));
+    array.items.Resize(index + 1);
+  }
   if (index < 0 || index >= array.items.size()) {
     return CallError(call, absl::StrCat("index ", index, " is not in an array of ", array.items.size()));
   }

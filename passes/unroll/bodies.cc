@@ -9,6 +9,7 @@
 #include "passes/control_flow/inline_functions.h"
 #include "passes/control_flow/lower_collectives.h"
 #include "passes/control_flow/lower_conditionals.h"
+#include "passes/control_flow/lower_function_ops.h"
 #include "passes/control_flow/lower_sparse_matrices.h"
 #include "passes/shapes/effects.h"
 
@@ -80,7 +81,9 @@ absl::StatusOr<const Body*> Bodies::OfFunction(const Graph& graph, const Node& n
   std::vector<std::string> controls = found->second.control_rets;
   for (bool lowered = true; lowered;) {
     MR_RETURN_IF_ERROR(InlineFunctions(expanded, ops_, MostInlinedNodes(expanded, max_nodes_)).status());
+    const bool called = LowerFunctionOps(expanded, ops_, [&](const std::string& op) { return WritesVariables(ops_, op); });
     MR_ASSIGN_OR_RETURN(lowered, LowerConditionals(expanded, ops_, ConditionalForm::kSwitches));
+    lowered = lowered || called;
   }
   MR_RETURN_IF_ERROR(LowerCollectives(expanded).status());
   MR_RETURN_IF_ERROR(ExpandOps(expanded).status());

@@ -8,10 +8,10 @@
 #include "absl/strings/str_join.h"
 #include "millrace/status.h"
 #include "passes/control_flow/control_flow_ops.h"
+#include "passes/control_flow/loop_ops.h"
 #include "passes/shapes/needed_feeds.h"
 #include "passes/unroll/alternatives.h"
 #include "passes/unroll/lists.h"
-#include "passes/unroll/loop_ops.h"
 
 namespace millrace {
 
@@ -79,7 +79,8 @@ absl::Status NotKnown(const StraightGraph& out, const Node& node, OutputRef ref,
       if (def == nullptr && !IsPlannedAway(from.op)) {
         unsupported.insert(absl::StrCat("node '", from.name, "' of op ", from.op, ", which is not supported"));
       }
-      pending.insert(pending.end(), from.inputs.begin(), from.inputs.end());
+      const absl::Span<const OutputRef> inputs = StraightGraph::InputsOfUnknown(from);
+      pending.insert(pending.end(), inputs.begin(), inputs.end());
       // Which of a Merge's constants comes is told by what they wait for.
       for (const OutputRef& input : from.inputs) {
         if (IsMerge(from)) WaitedFor(out.graph().node(input.node), pending);
@@ -111,16 +112,17 @@ absl::StatusOr<Tensor> AskFor(StraightGraph& out, const Node& node, const std::s
   return out.questions().Answer(name, ref, guess, std::move(refusal));
 }
 
-absl::StatusOr<std::vector<int64_t>> KnownNumbers(StraightGraph& out, const NodeCall& call, size_t input, const char* what) {
+absl::StatusOr<Tensor> KnownTensor(StraightGraph& out, const NodeCall& call, size_t input, const char* what) {
   if (input >= call.inputs.size() || call.inputs[input].kind == Value::Kind::kList) {
     return CallError(call, absl::StrCat("has no input ", input, " that is ", what));
   }
   MR_ASSIGN_OR_RETURN(const OutputRef ref, TensorOf(out, call, call.inputs[input]));
-  const Tensor* known = out.Known(ref);
-  Tensor value = known == nullptr ? Tensor() : *known;
-  if (known == nullptr) {
-    MR_ASSIGN_OR_RETURN(value, AskFor(out, call.node, absl::StrCat(call.origin.name, " input ", input), ref, Tensor(), what));
-  }
+  if (const Tensor* const known = out.Known(ref); known != nullptr) return *known;
+  return AskFor(out, call.node, absl::StrCat(call.origin.name, " input ", input), ref, Tensor(), what);
+}
+
+absl::StatusOr<std::vector<int64_t>> KnownNumbers(StraightGraph& out, const NodeCall& call, size_t input, const char* what) {
+  MR_ASSIGN_OR_RETURN(const Tensor value, KnownTensor(out, call, input, what));
   std::vector<int64_t> numbers;
   for (int64_t i = 0; i < value.num_elements(); ++i) numbers.push_back(value.IntAt(i));
   return numbers;
@@ -211,6 +213,12 @@ absl::Status CheckNumber(const StraightGraph& out, const NodeCall& call, const I
                                               out.max_nodes(), " nodes (--max_unrolled_nodes)"));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckMostItems(const NodeCall& call, int64_t size) {
+  constexpr int64_t kMost = int64_t{1} << 31;
+  if (size <= kMost) return absl::OkStatus();
+  return CallError(call, absl::StrCat("takes room for ", size, " items, expected at most ", kMost));
 }
 
 absl::StatusOr<std::vector<Value>> AllItems(const StraightGraph& out, const NodeCall& call, const Items& items) {

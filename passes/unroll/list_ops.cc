@@ -4,6 +4,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
+#include "passes/control_flow/loop_ops.h"
 #include "passes/unroll/alternatives.h"
 #include "passes/unroll/exact_sizes.h"
 #include "passes/unroll/lists.h"
@@ -44,7 +45,7 @@ class ListCall {
 
  private:
   absl::Status TakeList() {
-    if (call_.inputs.empty() || call_.inputs[0].kind != Value::Kind::kList) {
+    if (call_.inputs.empty() || call_.inputs[0].kind != Value::Kind::kList || call_.inputs[0].list->is_map) {
       return CallError(call_, "takes something that is no list");
     }
     list_ = *call_.inputs[0].list;
@@ -90,6 +91,13 @@ class ListCall {
     return CallError(call_, absl::StrCat("index ", index, " is not in a list of ", list_.items.size()));
   }
 
+  absl::Status GrowTo(int64_t index) {
+    if (index < list_.items.size()) return absl::OkStatus();
+    MR_RETURN_IF_ERROR(CheckMostItems(call_, index));
+    list_.items.Resize(index + 1);
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<std::vector<Value>> Make() {
     list_.dtype = call_.node.attrs.GetOr<DataType>("element_dtype", DataType::kInvalid);
     list_.element_shape = ShapeAt(0);
@@ -105,12 +113,14 @@ class ListCall {
     const bool scatters = op_ != "TensorListFromTensor";
     list_.element_shape = ShapeAt(scatters ? 2 : 1);
     if (!scatters) {
+      MR_RETURN_IF_ERROR(CheckMostItems(call_, rows));
       list_.items.Resize(rows);
       for (int64_t i = 0; i < rows; ++i) list_.items.Set(i, Value::Row(tensor_, i));
       return Done();
     }
     if (op_ == "TensorListScatterV2") {
       MR_ASSIGN_OR_RETURN(const int64_t size, NumberAt(3, "the length of the list"));
+      MR_RETURN_IF_ERROR(CheckMostItems(call_, size));
       if (size > 0) list_.items.Resize(size);
     }
     return Scatter(1, rows, true);
@@ -131,7 +141,7 @@ class ListCall {
       return CallError(call_, absl::StrCat(indices.size(), " indices for ", rows, " rows"));
     }
     for (int64_t i = 0; i < rows; ++i) {
-      if (grows && indices[i] >= list_.items.size()) list_.items.Resize(indices[i] + 1);
+      if (grows) MR_RETURN_IF_ERROR(GrowTo(indices[i]));
       MR_RETURN_IF_ERROR(CheckIndex(indices[i]));
       list_.items.Set(indices[i], Value::Row(tensor_, i));
     }
@@ -170,7 +180,7 @@ class ListCall {
   absl::StatusOr<std::vector<Value>> SetItem() {
     MR_ASSIGN_OR_RETURN(const int64_t index, NumberAt(1, "the index"));
     const bool grows = call_.node.attrs.GetOr<bool>("resize_if_index_out_of_bounds", false);
-    if (grows && index >= list_.items.size()) list_.items.Resize(index + 1);
+    if (grows) MR_RETURN_IF_ERROR(GrowTo(index));
     MR_RETURN_IF_ERROR(CheckIndex(index));
     list_.items.Set(index, call_.inputs[2]);
     return Done();
@@ -246,6 +256,7 @@ class ListCall {
   absl::StatusOr<std::vector<Value>> Resize() {
     MR_ASSIGN_OR_RETURN(const int64_t size, NumberAt(1, "the length of the list"));
     if (size < 0) return CallError(call_, absl::StrCat("the length of the list is ", size));
+    MR_RETURN_IF_ERROR(CheckMostItems(call_, size));
     list_.items.Resize(size);
     return Done();
   }
@@ -310,7 +321,9 @@ class ListCall {
   }
 
   absl::StatusOr<std::vector<Value>> JoinLists() {
-    if (call_.inputs.size() != 2 || call_.inputs[1].kind != Value::Kind::kList) return CallError(call_, "takes no two lists");
+    if (call_.inputs.size() != 2 || call_.inputs[1].kind != Value::Kind::kList || call_.inputs[1].list->is_map) {
+      return CallError(call_, "takes no two lists");
+    }
     const Items& more = call_.inputs[1].list->items;
     for (int64_t i = 0; i < more.size(); ++i) list_.items.PushBack(more.at(i));
     return Done();
@@ -324,6 +337,7 @@ class ListCall {
 };
 
 absl::StatusOr<ListValue> AddLists(StraightGraph& out, const NodeCall& call, const ListValue& a, const ListValue& b) {
+  if (a.is_map || b.is_map) return AddMaps(out, call, a, b);
   if (a.items.size() != b.items.size()) {
     return CallError(call, absl::StrCat("adds lists of ", a.items.size(), " and ", b.items.size(), " items"));
   }
@@ -369,7 +383,7 @@ absl::StatusOr<Value> ZerosLikeItem(StraightGraph& out, const NodeCall& call, Da
 absl::StatusOr<ListValue> ZerosLikeList(StraightGraph& out, const NodeCall& call, const ListValue& list) {
   ListValue zeros = list;
   for (int64_t i = 0; i < list.items.size(); ++i) {
-    if (list.items.at(i).missing()) continue;
+    if (list.items.at(i).missing() || IsKey(list, i)) continue;
     MR_ASSIGN_OR_RETURN(Value item, ZerosLikeItem(out, call, list.dtype, list.items.at(i)));
     zeros.items.Set(i, std::move(item));
   }
@@ -397,15 +411,13 @@ absl::StatusOr<Value> AddOptionals(StraightGraph& out, const NodeCall& call, con
   return sum;
 }
 
-bool IsListOp(const Node& node) {
-  return node.op == "EmptyTensorList" || absl::StartsWith(node.op, "TensorList") || IsRaggedVariantOp(node) || IsSparseVariantOp(node);
-}
-
 bool IsKeptItem(const Node& node, size_t input) {
-  return (node.op == "TensorListPushBack" && input == 1) || (node.op == "TensorListSetItem" && input == 2);
+  return (node.op == "TensorListPushBack" && input == 1) || (node.op == "TensorListSetItem" && input == 2) ||
+         (node.op == "TensorMapInsert" && input == 2);
 }
 
 absl::StatusOr<std::vector<Value>> RunListOp(StraightGraph& out, const NodeCall& call) {
+  if (IsMapOp(call.node)) return RunMapOp(out, call);
   if (IsSparseVariantOp(call.node)) return RunSparseVariantOp(out, call);
   return IsRaggedVariantOp(call.node) ? RunRaggedVariantOp(out, call) : ListCall(out, call).Run();
 }
@@ -495,7 +507,8 @@ absl::StatusOr<Value> MergeLists(StraightGraph& out, const NodeCall& call, const
   if (a.dtype != b.dtype) {
     return CallError(call, absl::StrCat("joins lists of ", std::string(DataTypeName(a.dtype)), " and ", std::string(DataTypeName(b.dtype))));
   }
-  if (a.items.size() != b.items.size()) return ListOfSide(out, call, literal, other, taken);
+  const bool alike = a.items.size() == b.items.size() && a.is_map == b.is_map && (!a.is_map || HaveSameKeys(out, a, b));
+  if (!alike) return ListOfSide(out, call, literal, other, taken);
   ListValue merged = a;
   merged.guard = Guards::OfBoth(a.guard, b.guard);
   for (int64_t i = 0; i < a.items.size(); ++i) {
@@ -504,7 +517,7 @@ absl::StatusOr<Value> MergeLists(StraightGraph& out, const NodeCall& call, const
       continue;
     }
     Value first = a.items.at(i), second = b.items.at(i);
-    if (SameValue(first, second)) continue;
+    if (SameValue(first, second) || IsKey(a, i)) continue;
     for (auto [missing, present] : {std::make_pair(&first, &second), std::make_pair(&second, &first)}) {
       if (!missing->missing()) continue;
       MR_ASSIGN_OR_RETURN(*missing, ItemNotSet(out, call, a, *present));

@@ -34,6 +34,8 @@ absl::Status CheckTurn(const StraightGraph& out, const NodeCall& call, absl::Spa
 absl::Status NothingToFetch(const std::string& tensor);
 // A number or numbers that must be known when planning. The error says what they depend on.
 absl::StatusOr<std::vector<int64_t>> KnownNumbers(StraightGraph& out, const NodeCall& call, size_t input, const char* what);
+// The same of any tensor.
+absl::StatusOr<Tensor> KnownTensor(StraightGraph& out, const NodeCall& call, size_t input, const char* what);
 // The error itself, with the feeds that would help (needed_feeds.h): a search through all that comes before.
 absl::Status NotKnown(const StraightGraph& out, const Node& node, OutputRef ref, const std::string& what);
 // The same for a question, or OK where feeds do not settle it and it is not refused: each turn comes after all those before it.
@@ -51,6 +53,8 @@ absl::StatusOr<Value> AddItems(StraightGraph& out, const NodeCall& call, const V
 // The items of a list or array, one by one. OutOfRange for more than there may be nodes if some were never set: these took no memory so far.
 absl::Status CheckNumber(const StraightGraph& out, const NodeCall& call, const Items& items);
 absl::StatusOr<std::vector<Value>> AllItems(const StraightGraph& out, const NodeCall& call, const Items& items);
+// Whether a list or array may have so many. They may follow from values that a file gives.
+absl::Status CheckMostItems(const NodeCall& call, int64_t size);
 // Whether the lengths into which rows are split are those of all of them, as far as it is known how many there are.
 absl::Status CheckLengths(const NodeCall& call, absl::Span<const int64_t> lengths, std::optional<int64_t> rows);
 
@@ -63,18 +67,20 @@ absl::StatusOr<std::pair<OutputRef, Tensor>> ConcatItems(StraightGraph& out, con
 // A missing item: zeros of the shape.
 absl::StatusOr<Value> MissingItem(StraightGraph& out, const NodeCall& call, DataType dtype, const Shape& shape);
 
-// Whether it takes or makes a list, or an array or stack.
-bool IsListOp(const Node& node);
-bool IsArrayOp(const Node& node);
-
 // Ragged tensors as variants, each row an item of a list, which is how loops over rows take them (ragged_variants.cc).
-bool IsRaggedVariantOp(const Node& node);
 absl::StatusOr<std::vector<Value>> RunRaggedVariantOp(StraightGraph& out, const NodeCall& call);
 // Whether the items are rows that are ragged themselves, as far as the first one tells.
 bool HoldsRaggedRows(const Items& items);
 
+// TensorMaps, lists of pairs (map_ops.cc).
+absl::StatusOr<std::vector<Value>> RunMapOp(StraightGraph& out, const NodeCall& call);
+// Values of one key are added.
+absl::StatusOr<ListValue> AddMaps(StraightGraph& out, const NodeCall& call, const ListValue& a, const ListValue& b);
+// Of two maps of as many: in one order.
+bool HaveSameKeys(const StraightGraph& out, const ListValue& a, const ListValue& b);
+bool IsKey(const ListValue& list, int64_t item);
+
 // Sparse tensors as variants, each a list of indices, values and shape (sparse_variants.cc).
-bool IsSparseVariantOp(const Node& node);
 absl::StatusOr<std::vector<Value>> RunSparseVariantOp(StraightGraph& out, const NodeCall& call);
 // Whether the list is a batch of them.
 bool IsSparseBatch(const ListValue& list);

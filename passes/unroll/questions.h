@@ -34,6 +34,8 @@ inline bool NeedsAnswer(const absl::Status& status) { return status.GetPayload(k
 // Whose answers a fetch of a graph that asks is: a bool for each of several questions, whose names are lines, or that of one, whose
 // name may have any.
 inline constexpr char kBetweenQuestions[] = "\n";
+// How the node that gathers such bools is called, before the name of the first question. Nodes of graphs are not called so.
+inline constexpr char kGathersAnswers[] = "_answers/";
 inline std::vector<std::string> QuestionsOf(const std::string& fetch) { return absl::StrSplit(fetch, kBetweenQuestions); }
 
 struct QuestionOptions {

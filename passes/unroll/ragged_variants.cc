@@ -214,10 +214,6 @@ absl::StatusOr<std::vector<Value>> Gradient(StraightGraph& out, const NodeCall& 
 
 }  // namespace
 
-bool IsRaggedVariantOp(const Node& node) {
-  return node.op == "RaggedTensorToVariant" || node.op == "RaggedTensorFromVariant" || node.op == "RaggedTensorToVariantGradient";
-}
-
 bool HoldsRaggedRows(const Items& items) { return items.size() > 0 && items.at(0).kind == Value::Kind::kList && items.at(0).list->ragged; }
 
 absl::StatusOr<std::vector<Value>> RunRaggedVariantOp(StraightGraph& out, const NodeCall& call) {

@@ -116,10 +116,6 @@ absl::StatusOr<std::vector<Value>> FromVariant(StraightGraph& out, const NodeCal
 
 }  // namespace
 
-bool IsSparseVariantOp(const Node& node) {
-  return node.op == "SerializeManySparse" || node.op == "SerializeSparse" || node.op == "DeserializeSparse";
-}
-
 bool IsSparseBatch(const ListValue& list) {
   return list.dtype == DataType::kVariant && list.items.size() > 0 && IsSparse(list.items.at(0));
 }

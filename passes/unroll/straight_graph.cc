@@ -53,12 +53,18 @@ bool StraightGraph::FollowsFromMoreThanFeeds(const Node& node) const {
   const OpDef* def = ops_.Find(node.op);
   if (node.inputs.empty() || (def != nullptr && (!def->variables.empty() || def->state_bytes > 0))) return true;
   const auto beyond = [&](OutputRef ref) { return Known(ref) == nullptr && beyond_feeds_[ref.node.value]; };
-  return std::any_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) {
+  const absl::Span<const OutputRef> inputs = InputsOfUnknown(node);
+  return std::any_of(inputs.begin(), inputs.end(), [&](OutputRef input) {
     if (beyond(input)) return true;
     // Which of a Merge's constants comes is told by what they wait for.
     const auto& controls = graph_.node(input.node).control_inputs;
     return IsMerge(node) && std::any_of(controls.begin(), controls.end(), [&](NodeId control) { return beyond({control, 0}); });
   });
+}
+
+absl::Span<const OutputRef> StraightGraph::InputsOfUnknown(const Node& node) {
+  const absl::Span<const OutputRef> inputs = absl::MakeConstSpan(node.inputs);
+  return IsTableFind(node) && node.outputs.empty() && !inputs.empty() ? inputs.subspan(1) : inputs;
 }
 
 absl::StatusOr<NodeId> StraightGraph::AddWaiter(const char* op, const std::string& name, const std::vector<NodeId>& controls) {
@@ -189,7 +195,11 @@ Graph StraightGraph::Take() {
 
 absl::StatusOr<OutputRef> StraightGraph::Constant(const Tensor& value) {
   std::string key = value.type().ToString();
-  key.append(static_cast<const char*>(value.data()), value.size_bytes());
+  if (value.dtype() == DataType::kString) {
+    for (const std::string& text : value.strings()) absl::StrAppend(&key, text.size(), ":", text);
+  } else {
+    key.append(static_cast<const char*>(value.data()), value.size_bytes());
+  }
   const auto found = constants_.find(key);
   if (found != constants_.end()) return found->second;
   Node node;

@@ -35,6 +35,9 @@ class StraightGraph {
   }
   // Takes back a node that nothing has taken anything of yet.
   void Remove(NodeId id) { graph_.RemoveNode(id); }
+  // The inputs from which follows what is not known of the node: of a search in a table that has no types yet, all but the table, since
+  // what is found has the shape of its keys.
+  static absl::Span<const OutputRef> InputsOfUnknown(const Node& node);
   // Of a node that has no types: inputs that have none either.
   std::vector<OutputRef> UntypedInputs(NodeId id) const;
   // Of a node that has no types: an input whose value its shape rule asked for in vain, though its type is known.

@@ -12,15 +12,24 @@
 #include "millrace/stream_name.h"
 #include "passes/control_flow/control_flow_ops.h"
 #include "passes/control_flow/guard_effects.h"
+#include "passes/control_flow/loop_ops.h"
 #include "passes/shapes/effects.h"
 #include "passes/unroll/alternatives.h"
 #include "passes/unroll/answers.h"
 #include "passes/unroll/exact_sizes.h"
-#include "passes/unroll/loop_ops.h"
 #include "passes/unroll/unroller.h"
 #include "passes/unroll/value.h"
 
 namespace millrace {
+namespace {
+
+bool IsIdentity(const Node& node) { return node.op == "Identity" || node.op == "StopGradient" || node.op == "PreventGradient"; }
+
+bool TakesLists(const NodeCall& call) {
+  return std::any_of(call.inputs.begin(), call.inputs.end(), [](const Value& input) { return IsHeldByName(input) || input.kind == Value::Kind::kObject; });
+}
+
+}  // namespace
 
 absl::StatusOr<UnrollResult> Unroller::UnrollGraph(Graph& graph) {
   MR_ASSIGN_OR_RETURN(const std::unique_ptr<Body> body, bodies_.OfGraph(std::move(graph)));
@@ -84,103 +93,123 @@ std::vector<NodeId> Unroller::ControlsOf(const Run& run, const Node& node) const
   return controls;
 }
 
-absl::Status Unroller::RunNode(Run& run, NodeId id) {
-  const Graph& graph = run.body->graph;
-  const Node& node = graph.node(id);
-  NodeState& state = run.nodes[id.value];
-  if (IsMerge(node)) return RunMerge(run, id);
-  MR_RETURN_IF_ERROR(CheckLeastInputs(node));
-  NodeCall call{node, {}, {NameOf(run, node), node.requested_device.empty() ? run.device : node.requested_device.str(), nullptr}};
-  bool dead = false;
-  for (OutputRef input : node.inputs) {
+// Takes the values of the node's inputs. Whether it runs: where one of them is dead, or what it waits for, it does not.
+bool Unroller::TakeInputs(const Run& run, NodeCall& call) {
+  for (OutputRef input : call.node.inputs) {
     const NodeState& from = run.nodes[input.node.value];
-    if (from.dead || static_cast<size_t>(input.index) >= from.values.size() || from.values[input.index].dead) {
-      dead = true;
-      break;
-    }
+    if (from.dead || static_cast<size_t>(input.index) >= from.values.size() || from.values[input.index].dead) return false;
     call.inputs.push_back(from.values[input.index]);
   }
-  // A ControlTrigger waits for what runs, whichever that is.
-  for (NodeId control : node.control_inputs) dead = dead || (run.nodes[control.value].dead && node.op != "ControlTrigger");
-  state = NodeState();
-  if (dead) {
-    state.dead = true;
-    if (!run.top || !run.suffix.empty()) return absl::OkStatus();
-    if (node.op == "_Fetch") return NothingToFetch(graph.TensorName(node.inputs[0]));
-    MR_ASSIGN_OR_RETURN(state.made, out_.AddNoOp(node.name, {}));
-    return absl::OkStatus();
-  }
+  if (call.node.op == "ControlTrigger") return true;  // it waits for what runs, whichever that is
+  return std::none_of(call.node.control_inputs.begin(), call.node.control_inputs.end(), [&](NodeId control) { return run.nodes[control.value].dead; });
+}
+
+absl::Status Unroller::LeaveOut(Run& run, NodeId id) {
+  const Node& node = run.body->graph.node(id);
+  NodeState& state = run.nodes[id.value];
+  state.dead = true;
+  if (!run.top || !run.suffix.empty()) return absl::OkStatus();
+  if (node.op == "_Fetch") return NothingToFetch(run.body->graph.TensorName(node.inputs[0]));
+  MR_ASSIGN_OR_RETURN(state.made, out_.AddNoOp(node.name, {}));
+  return absl::OkStatus();
+}
+
+// What the node waits for, beside what its inputs are made by.
+std::vector<NodeId> Unroller::ControlsOfCall(const Run& run, NodeId id, const NodeCall& call) const {
+  const Node& node = call.node;
   std::vector<NodeId> controls = ControlsOf(run, node);
   for (const Value& input : call.inputs) AddAll(input.waits, controls);
-  const bool enters = std::any_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) { return IsEnter(graph.node(input.node)); });
+  const bool enters = std::any_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) { return IsEnter(run.body->graph.node(input.node)); });
   if (enters) AddOnce(run.effects, controls);
   if (run.enter.valid() && (run.body->first[id.value] || node.op == "PrintV2")) AddOnce(run.enter, controls);
   for (size_t i = 0; i < node.inputs.size() && node.op == "PrintV2"; ++i) {
     AddAll(run.nodes[node.inputs[i].node.value].waits, controls);  // a text that is a constant in the turn has waited for lines before it
   }
+  return controls;
+}
+
+absl::Status Unroller::RunNode(Run& run, NodeId id) {
+  const Node& node = run.body->graph.node(id);
+  if (IsMerge(node)) return RunMerge(run, id);
+  MR_RETURN_IF_ERROR(CheckLeastInputs(node));
+  NodeCall call{node, {}, {NameOf(run, node), node.requested_device.empty() ? run.device : node.requested_device.str(), nullptr}};
+  const bool runs = TakeInputs(run, call);
+  run.nodes[id.value] = NodeState();
+  if (!runs) return LeaveOut(run, id);
+  std::vector<NodeId> controls = ControlsOfCall(run, id, call);
   if (node.op == kArgOp && run.arguments != nullptr) {
     return PassOn(run, id, {(*run.arguments)[node.attrs.GetOr<int64_t>("index", 0)]}, nullptr);
   }
   if (node.op == kRetvalOp && !run.top) return PassOn(run, id, call.inputs, nullptr);
-  const bool is_identity = node.op == "Identity" || node.op == "StopGradient" || node.op == "PreventGradient";
-  const bool passes_on = is_identity || IsOptionalOp(node) || IsEnter(node) || IsExit(node) || IsNextIteration(node) || IsSwitch(node) || IsWhile(node);
+  const bool passes_on =
+      IsIdentity(node) || IsOptionalOp(node) || IsEnter(node) || IsExit(node) || IsNextIteration(node) || IsSwitch(node) || IsWhile(node);
   for (size_t i = 0; i < call.inputs.size() && !passes_on; ++i) {
     if (IsKeptItem(node, i)) continue;
     MR_ASSIGN_OR_RETURN(call.inputs[i], AsOne(out_, call, call.inputs[i]));
   }
   if (node.op == "LoopCond" || IsSwitch(node)) MR_RETURN_IF_ERROR(CheckInputsOfControl(node));
-  if (node.op == "LoopCond") {
-    MR_ASSIGN_OR_RETURN(const bool goes_on, Holds(node, call.origin.name, call.inputs[0]));
-    const OutputRef asked = call.inputs[0].ref;
-    if (out_.guarded(asked.node)) AddOnce(asked.node, controls);  // a loop in a branch ends there alone
-    const Tensor* known = call.inputs[0].kind == Value::Kind::kTensor ? out_.Known(asked) : nullptr;
-    if (known == nullptr || known->dtype() != DataType::kBool || known->shape().rank() != 0) {
-      MR_ASSIGN_OR_RETURN(const OutputRef answer, out_.Constant(Tensor::Scalar<bool>(goes_on)));  // the frame's Switches must know
-      call.inputs[0] = Value::Of(answer);
-    }
-    return PassOn(run, id, call.inputs, ToWaits(std::move(controls)));
-  }
+  if (node.op == "LoopCond") return RunLoopCond(run, id, call, std::move(controls));
   if (IsEnter(node) || IsExit(node) || IsNextIteration(node)) {
     return PassOn(run, id, call.inputs, ToWaits(std::move(controls)));
   }
   if (IsSwitch(node)) return RunSwitch(run, id, std::move(call));
   if (IsWhile(node)) return RunWhile(run, id, call, controls);
   if (node.op == "Const" && run.in_loop()) return CopyConstant(run, id, controls);
-  const bool guarded = std::any_of(controls.begin(), controls.end(), [&](NodeId control) { return out_.guarded(control); });
-  const bool lists = std::any_of(call.inputs.begin(), call.inputs.end(), [](const Value& input) {
-    return IsHeldByName(input) || input.kind == Value::Kind::kObject;
-  });
-  const bool holds = IsListOp(node) || IsArrayOp(node) || IsOptionalOp(node);
+  if (IsListOp(node) || IsArrayOp(node) || IsOptionalOp(node)) return RunHolder(run, id, call, std::move(controls));
+  return RunOp(run, id, call, controls);
+}
+
+absl::Status Unroller::RunLoopCond(Run& run, NodeId id, NodeCall& call, std::vector<NodeId> controls) {
+  MR_ASSIGN_OR_RETURN(const bool goes_on, Holds(call.node, call.origin.name, call.inputs[0]));
+  const OutputRef asked = call.inputs[0].ref;
+  if (out_.guarded(asked.node)) AddOnce(asked.node, controls);  // a loop in a branch ends there alone
+  const Tensor* known = call.inputs[0].kind == Value::Kind::kTensor ? out_.Known(asked) : nullptr;
+  if (known == nullptr || known->dtype() != DataType::kBool || known->shape().rank() != 0) {
+    MR_ASSIGN_OR_RETURN(const OutputRef answer, out_.Constant(Tensor::Scalar<bool>(goes_on)));  // the frame's Switches must know
+    call.inputs[0] = Value::Of(answer);
+  }
+  return PassOn(run, id, call.inputs, ToWaits(std::move(controls)));
+}
+
+// Ops of lists, arrays and Optionals.
+absl::Status Unroller::RunHolder(Run& run, NodeId id, NodeCall& call, std::vector<NodeId> controls) {
+  const Node& node = call.node;
+  const bool lists = TakesLists(call);
   // What is made or read on one side of a predicate says so: nothing else may wait for a pivot.
   for (const Value& input : call.inputs) {
-    if (!holds || input.kind != Value::Kind::kTensor || !out_.guarded(input.ref.node)) continue;
+    if (input.kind != Value::Kind::kTensor || !out_.guarded(input.ref.node)) continue;
     if ((IsListOp(node) && !lists) || out_.graph().node(input.ref.node).op == "Const") AddOnce(input.ref.node, controls);
   }
+  const Waits waits = ToWaits(std::move(controls));
+  call.origin.waits = waits;
+  absl::StatusOr<std::vector<Value>> values = IsListOp(node)    ? RunListOp(out_, call)
+                                              : IsArrayOp(node) ? arrays_.Run(call)
+                                                                : RunOptionalOp(out_, call);
+  if (!values.ok() && exact_sizes_ && !NeedsAnswer(values.status())) return AskIfWrong(out_, guards_, call, values.status());
+  MR_RETURN_IF_ERROR(values.status());
+  if (lists) {
+    MR_RETURN_IF_ERROR(SayWhere(call, absl::MakeSpan(*values)));
+  }
+  return PassOn(run, id, *values, waits);
+}
+
+// All other ops: what only passes its input on is not made anew in turns.
+absl::Status Unroller::RunOp(Run& run, NodeId id, NodeCall& call, const std::vector<NodeId>& controls) {
+  const Node& node = call.node;
+  const bool guarded = std::any_of(controls.begin(), controls.end(), [&](NodeId control) { return out_.guarded(control); });
+  const bool lists = TakesLists(call), in_loop = run.in_loop() && !guarded;
   const Waits waits = ToWaits(controls);
   call.origin.waits = waits;
-  if (holds) {
-    absl::StatusOr<std::vector<Value>> values = IsListOp(node)    ? RunListOp(out_, call)
-                                                : IsArrayOp(node) ? arrays_.Run(call)
-                                                                  : RunOptionalOp(out_, call);
-    if (!values.ok() && exact_sizes_ && !NeedsAnswer(values.status())) return AskIfWrong(out_, guards_, call, values.status());
-    MR_RETURN_IF_ERROR(values.status());
-    if (lists) {
-      MR_RETURN_IF_ERROR(SayWhere(call, absl::MakeSpan(*values)));
-    }
-    return PassOn(run, id, *values, waits);
-  }
-  const bool row = run.in_loop() && !guarded && !call.inputs.empty() && call.inputs[0].kind == Value::Kind::kRow;
-  if (is_identity && (lists || row)) return PassOn(run, id, call.inputs, waits);
+  const bool row = in_loop && !call.inputs.empty() && call.inputs[0].kind == Value::Kind::kRow;
+  if (IsIdentity(node) && (lists || row)) return PassOn(run, id, call.inputs, waits);
   if (lists) {
     MR_ASSIGN_OR_RETURN(const std::vector<Value> values, RunOnLists(out_, call));
     return PassOn(run, id, values, waits);
   }
-  if (is_identity && run.in_loop() && !guarded && !out_.guarded(call.inputs[0].ref.node) && !IsReference(call.inputs[0].ref)) {
+  if (IsIdentity(node) && in_loop && !out_.guarded(call.inputs[0].ref.node) && !IsReference(call.inputs[0].ref)) {
     return PassOn(run, id, call.inputs, waits);
   }
-  if ((node.op == "NoOp" || node.op == "ControlTrigger") && run.in_loop() && !guarded) {
-    return PassOn(run, id, {}, waits);
-  }
+  if ((node.op == "NoOp" || node.op == "ControlTrigger") && in_loop) return PassOn(run, id, {}, waits);
   return Copy(run, id, call, controls);
 }
 

@@ -38,6 +38,12 @@ class Unroller {
   absl::Status KeepEffects(Run& run, const LoopFrame& loop);
   absl::Status KeepEffectsOfTurn(Run& turn, const std::string& name, std::vector<NodeId>& ends);
   absl::Status RunNode(Run& run, NodeId id);
+  static bool TakeInputs(const Run& run, NodeCall& call);
+  absl::Status LeaveOut(Run& run, NodeId id);
+  std::vector<NodeId> ControlsOfCall(const Run& run, NodeId id, const NodeCall& call) const;
+  absl::Status RunLoopCond(Run& run, NodeId id, NodeCall& call, std::vector<NodeId> controls);
+  absl::Status RunHolder(Run& run, NodeId id, NodeCall& call, std::vector<NodeId> controls);
+  absl::Status RunOp(Run& run, NodeId id, NodeCall& call, const std::vector<NodeId>& controls);
   absl::Status RunSwitch(Run& run, NodeId id, NodeCall call);
   absl::Status RunMerge(Run& run, NodeId id);
   using LiveInputs = std::vector<std::pair<int32_t, Value>>;

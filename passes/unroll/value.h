@@ -106,6 +106,7 @@ class ListValue {
   Shape element_shape = Shape::UnknownRank();
   bool ragged = false;        // rows of a ragged tensor
   bool ragged_batch = false;  // no TensorList but a tensor of ragged ones as variants
+  bool is_map = false;        // a TensorMap: its keys, each before its value (map_ops.cc)
   Items items;
   Guard guard;  // of the Switches that the list went through whose ways are known only when running
 };

@@ -51,7 +51,7 @@ const std::map<std::string, const char*>& Reasons() {
     add("it is there to make differentiation an error", {"PreventGradient"});
     add("its gradient is not written; TensorFlow's training graphs bring it along", {"BandedTriangularSolve", "CudnnRNNCanonicalToParams", "CudnnRNNCanonicalToParamsV2", "CudnnRNNParamsToCanonical", "CudnnRNNParamsToCanonicalV2", "Eig", "IsotonicRegression", "Lu", "MatrixSolveLs", "RaggedGather", "StatelessParameterizedTruncatedNormal", "TridiagonalMatMul", "TridiagonalSolve"});
     add("it is the derivative of Igamma by its first argument, which has no closed form", {"IgammaGradA"});
-    add("the passes insert it, after gradients", {"Recv", "Send", "_AccumulatorCount", "_AccumulatorTake", "_AddProducts", "_AsStringToHashBucket", "_FindInTable", "_Fused", "_FusedBatchNormEx", "_FusedBatchNormReluGrad", "_FusedConv2D", "_FusedConv3D", "_FusedMapReduce", "_FusedMatMul", "_FusedReduce", "_PrintFormatted", "_QueueCount", "_QueueDequeue", "_SparseAccumulatorTake", "_SparseMatrixProduct", "_SumColumns", "_SumProducts", "_TableExport", "_TableFind", "_TableSize", "_View"});
+    add("the passes insert it, after gradients", {"Recv", "Send", "_AccumulatorCount", "_AccumulatorTake", "_AddProducts", "_AsStringToHashBucket", "_FindInTable", "_Fused", "_FusedBatchNormEx", "_FusedBatchNormReluGrad", "_FusedConv2D", "_FusedConv3D", "_FusedMapReduce", "_FusedMatMul", "_FusedReduce", "_PrintFormatted", "_QueueCount", "_QueueDequeue", "_QueueIsClosed", "_SparseAccumulatorTake", "_SparseMatrixProduct", "_SumColumns", "_SumProducts", "_TableExport", "_TableFind", "_TableSize", "_View"});
     return all;
   }();
   return reasons;

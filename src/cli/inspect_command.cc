@@ -16,9 +16,9 @@
 #include "graph/graph_summary.h"
 #include "millrace/op.h"
 #include "millrace/status.h"
+#include "passes/control_flow/loop_ops.h"
 #include "passes/prepare.h"
 #include "passes/rewrite/prune.h"
-#include "passes/unroll/loop_ops.h"
 #include "report/summary.h"
 #include "report/text_table.h"
 

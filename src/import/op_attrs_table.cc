@@ -249,7 +249,8 @@ const char* const kOpAttrs[] = {
     "output_type:type#7? | ExtractJpegShape",
     "T:type#31 ksizes:list(int)>=5 padding:string{SAME,VALID} strides:list(int)>=5 | ExtractVolumePatches",
     "Tcomplex:type#8? | FFT FFT2D FFT3D FFTND IFFT IFFT2D IFFT3D IFFTND",
-    "capacity:int? component_types:list(type)>=1 container:string? shapes:list(shape)>=0? shared_name:string? | FIFOQueue FIFOQueueV2",
+    "capacity:int? component_types:list(type)>=1 container:string? shapes:list(shape)>=0? shared_name:string? | FIFOQueue FIFOQueueV2 PaddingFIFOQueue "
+        "PaddingFIFOQueueV2",
     "max:float? min:float? narrow_range:bool? num_bits:int? | FakeQuantWithMinMaxArgs FakeQuantWithMinMaxArgsGradient",
     "narrow_range:bool? num_bits:int? | FakeQuantWithMinMaxVars FakeQuantWithMinMaxVarsGradient FakeQuantWithMinMaxVarsPerChannel "
         "FakeQuantWithMinMaxVarsPerChannelGradient",
@@ -404,6 +405,8 @@ const char* const kOpAttrs[] = {
     "S:type#7 dtype:type#24 seed:int? seed2:int? | RandomPoisson",
     "R:type#26? S:type#7 dtype:type#26? seed:int? seed2:int? | RandomPoissonV2",
     "T:type seed:int? seed2:int? | RandomShuffle",
+    "capacity:int? component_types:list(type)>=1 container:string? min_after_dequeue:int? seed:int? seed2:int? shapes:list(shape)>=0? shared_name:string? | "
+        "RandomShuffleQueue RandomShuffleQueueV2",
     "T:type#7 Tout:type#7 seed:int? seed2:int? | RandomUniformInt",
     "Tidx:type#55? | Range",
     "client_terminated:bool? recv_device:string send_device:string send_device_incarnation:int tensor_name:string tensor_type:type | Recv",
@@ -534,6 +537,8 @@ const char* const kOpAttrs[] = {
     "Tshape:type#7? element_dtype:type | TensorListGetItem",
     "element_dtype:type resize_if_index_out_of_bounds:bool? | TensorListSetItem",
     "element_dtype:type num_elements:int? | TensorListStack",
+    "key_dtype:type value_dtype:type | TensorMapErase TensorMapInsert TensorMapLookup",
+    "key_dtype:type | TensorMapHasKey TensorMapStackKeys",
     "T:type Tindices:type#7 bad_indices_policy:string{,DEFAULT,ERROR,IGNORE}? | TensorScatterAdd TensorScatterMax TensorScatterMin TensorScatterSub",
     "T:type Tindices:type#13 bad_indices_policy:string{,DEFAULT,ERROR,IGNORE}? | TensorScatterUpdate",
     "T:type description:string? display_name:string? labels:list(string)? | TensorSummary",

@@ -1,5 +1,5 @@
-// Conditional accumulators of gradients and queues of single numbers, as tf.train.SyncReplicasOptimizer has them. Input 0 is a variable
-// of bytes that passes declare in place of the resource (graph/hidden_state.h).
+// Conditional accumulators of gradients, as tf.train.SyncReplicasOptimizer has them. Input 0 is a variable of bytes that passes declare in
+// place of the resource (graph/hidden_state.h).
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -86,21 +86,6 @@ absl::Status SetStepShape(InferenceContext& context) {
   return ExpectScalar(context, 1, DataType::kInt64, "the global step");
 }
 
-// (queue, numbers)
-absl::Status EnqueueShape(InferenceContext& context) {
-  MR_RETURN_IF_ERROR(context.ExpectInputs(2));
-  MR_ASSIGN_OR_RETURN(const DataType type, RequiredAttr<DataType>(context, "element_dtype"));
-  if (context.dtype(1) == type && context.shape(1).rank() <= 1) return absl::OkStatus();
-  return context.Error(absl::StrCat("puts ", context.input(1).ToString(), " into a queue of ", std::string(DataTypeName(type)), " scalars"));
-}
-
-absl::Status DequeueShape(InferenceContext& context) {
-  MR_RETURN_IF_ERROR(context.ExpectInputs(1));
-  MR_ASSIGN_OR_RETURN(const DataType type, RequiredAttr<DataType>(context, "element_dtype"));
-  context.AddOutput(type, Shape({}));
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 void RegisterAccumulatorOps(OpRegistry& registry) {
@@ -113,9 +98,6 @@ void RegisterAccumulatorOps(OpRegistry& registry) {
   add("_SparseAccumulatorTake", SparseTakeShape, VariableAccess::kReadWrite);
   add("_AccumulatorCount", CountShape, VariableAccess::kRead);
   add("_AccumulatorSetStep", SetStepShape, VariableAccess::kReadWrite);
-  add("_QueueEnqueue", EnqueueShape, VariableAccess::kReadWrite);
-  add("_QueueDequeue", DequeueShape, VariableAccess::kReadWrite);
-  add("_QueueCount", CountShape, VariableAccess::kRead);
 }
 
 }  // namespace millrace

@@ -15,6 +15,7 @@ void RegisterRaggedOps(OpRegistry& registry);  // RaggedRange, RaggedTensorToSpa
 void RegisterSpecialOps(OpRegistry& registry);      // Bessel functions, integrals, Betainc
 void RegisterRarePictureOps(OpRegistry& registry);  // NonMaxSuppression, ScaleAndTranslate, Dilation2D
 void RegisterAccumulatorOps(OpRegistry& registry);     // conditional accumulators of gradients
+void RegisterQueueOps(OpRegistry& registry);           // queues of numbers
 void RegisterTableOps(OpRegistry& registry);           // tables that steps change
 
 }  // namespace millrace

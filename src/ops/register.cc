@@ -46,6 +46,7 @@ void RegisterBuiltinOps(OpRegistry& registry) {
   RegisterSpecialOps(registry);
   RegisterTableOps(registry);
   RegisterAccumulatorOps(registry);
+  RegisterQueueOps(registry);
   RegisterDecoderOps(registry);
   RegisterRaggedOps(registry);
   RegisterSparseAlgebraOps(registry);

@@ -15,10 +15,11 @@ from tensorflow.python.client import pywrap_tf_session
 # Ops that passes take away, beside those that `millrace inspect --ops` prints.
 LOWERED = re.compile(r"^((Stateful|Stateless)?(PartitionedCall|If|Case|While)|(Ref)?(Switch|Merge|Enter|Exit|NextIteration)|LoopCond|SymbolicGradient|"
                      r"BatchFunction|RemoteCall|For|MapDefun|RefSelect|SobolSample|"
-                     r"Optional(None|FromValue|GetValue|HasValue)|TensorList.*|EmptyTensorList|TensorArray.*V3|Stack(Push|Pop|Close)?V2|"
+                     r"Optional(None|FromValue|GetValue|HasValue)|Tensor(List|Map).*|EmptyTensor(List|Map)|TensorArray.*V3|Stack(Push|Pop|Close)?V2|"
                      r"(Collective|Nccl)(Bcast|Broadcast|Reduce|AllReduce|Gather).*|(Des|S)erialize(Many)?Sparse|.*SparseMatrix.*|"
                      r"(Mutable)?(Dense)?HashTable(OfTensors)?(V2)?|(Initialize|Lookup)Table.*|(Sparse)?(Conditional)?Accumulator.*|"
-                     r"SparseConditionalAccumulator|FIFOQueue(V2)?|Queue(Enqueue|Dequeue|Close|Size).*|Fused(ResizeAnd)?PadConv2D|SparseMatMul|"
+                     r"SparseConditionalAccumulator|((Padding)?FIFO|RandomShuffle)Queue(V2)?|Queue(Enqueue|Dequeue|Close|Size|IsClosed).*|"
+                     r"Fused(ResizeAnd)?PadConv2D|SparseMatMul|"
                      r"Batch(Cholesky|Matrix|SelfAdjointEig|Svd|NormWithGlobal).*|Conv[23]DBackprop(Input|Filter)(V2)?|Segment(Min|Max|Sum|Prod)V2|"
                      r"SelfAdjointEig|PlaceholderV2|SaveV2|RestoreV2|IteratorGetNext(Sync|AsOptional)?|Ragged.*|RandomPoisson|ApproxTopK)$")
 # Words that kernels know, where the definition allows every one.

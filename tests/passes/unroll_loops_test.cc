@@ -1,4 +1,4 @@
-#include "passes/unroll/loop_ops.h"
+#include "passes/control_flow/loop_ops.h"
 #include "passes/unroll/unroll_loops.h"
 #include "passes/unroll/value.h"
 

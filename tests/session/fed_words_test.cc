@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "absl/strings/str_cat.h"
 #include "millrace/session.h"
 #include "text_session.h"
 
@@ -97,6 +98,62 @@ TEST(FedWords, LoopsGoOverRowsThatHashesAndTablesPick) {
     status = session->Run({{"words", Words({"fig", word}, Shape({2}))}}, {"hashed", "hash"}, {}, &out);
     ASSERT_TRUE(status.ok()) << status;
     EXPECT_THAT(Numbers(out[0]), ElementsAre(10.0 * static_cast<double>(out[1].IntAt(1))));
+  }
+}
+
+// How many turns there are follows from the words, whatever their numbers.
+TEST(FedWords, LoopsGoOverTheNumbersOfThoseThatTextsAreCutInto) {
+  for (const char* table : {"HashTableV2() {key_dtype=string, value_dtype=int64}", "MutableHashTableV2() {key_dtype=string, value_dtype=int64}"}) {
+    const auto session = SessionOf(absl::StrCat("table = ", table, R"(
+keys = Const() {dtype=string, value=string[2]{"oak", "fig"}}
+values = Const() {dtype=int64, value=int64[2]{3, 2}}
+fill = LookupTableImportV2(table, keys, values) {Tin=string, Tout=int64}
+none = Const() {dtype=int64, value=int64[]{7}}
+blank = Const() {dtype=string, value=string[]{""}}
+texts = Placeholder() {dtype=string, shape=shape[?]}
+cut = StringSplitV2(texts, blank)
+found = LookupTableFindV2(table, cut:1, none) {Tin=string, Tout=int64}
+scalar = Const() {dtype=int32, value=int32[0]{}}
+list = TensorListFromTensor(found, scalar) {element_dtype=int64, shape_type=int32}
+count = TensorListLength(list)
+one = Const() {dtype=int32, value=int32[]{1}}
+last = Sub(count, one) {T=int32}
+y = TensorListGetItem(list, last, scalar) {element_dtype=int64}
+)"));
+    ASSERT_TRUE(session->Run({}, {}, {"fill"}, nullptr).ok());
+    const auto last_of = [&](const std::vector<std::string>& texts) {
+      std::vector<Tensor> out;
+      const absl::Status status = session->Run({{"texts", Words(texts, Shape({static_cast<int64_t>(texts.size())}))}}, {"count", "y"}, {}, &out);
+      EXPECT_TRUE(status.ok()) << status;
+      return status.ok() ? std::vector<int64_t>{out[0].IntAt(0), out[1].IntAt(0)} : std::vector<int64_t>();
+    };
+    EXPECT_THAT(last_of({"an oak", "a fig"}), ElementsAre(4, 2)) << table;
+    EXPECT_THAT(last_of({"elm oak", "oak", ""}), ElementsAre(3, 3)) << table;
+    EXPECT_THAT(last_of({"elm"}), ElementsAre(1, 7)) << table;
+  }
+}
+
+TEST(FedWords, LoopsGoOverThoseThatTextsOfATableAreCutInto) {
+  const auto session = SessionOf(R"(
+table = HashTableV2() {key_dtype=int64, value_dtype=string}
+keys = Const() {dtype=int64, value=int64[2]{1, 2}}
+values = Const() {dtype=string, value=string[2]{"an oak", "a fig tree"}}
+fill = LookupTableImportV2(table, keys, values) {Tin=int64, Tout=string}
+blank = Const() {dtype=string, value=string[]{""}}
+ids = Placeholder() {dtype=int64, shape=shape[?]}
+found = LookupTableFindV2(table, ids, blank) {Tin=int64, Tout=string}
+cut = StringSplitV2(found, blank)
+length = StringLength(cut:1)
+scalar = Const() {dtype=int32, value=int32[0]{}}
+list = TensorListFromTensor(length, scalar) {element_dtype=int32, shape_type=int32}
+count = TensorListLength(list)
+)");
+  ASSERT_TRUE(session->Run({}, {}, {"fill"}, nullptr).ok());
+  for (const auto& [id, words] : std::map<int64_t, int64_t>{{1, 4}, {2, 5}, {3, 2}}) {
+    std::vector<Tensor> out;
+    const absl::Status status = session->Run({{"ids", Tensor::Vector<int64_t>({1, id})}}, {"count"}, {}, &out);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(out[0].IntAt(0), words);
   }
 }
 

@@ -220,6 +220,68 @@ TEST(Values, OfAnotherShapeChangeWhatIsMadeOfTheShapeAlone) {
   }
 }
 
+// Initializers start them: some put that among those of tables.
+TEST(Feeds, APipelineNeedNotBeStarted) {
+  const auto session = SessionOf(R"(
+from = Const() {dtype=float, value=float[2,2]{0, 0, 0, 0}}
+rows = TensorSliceDataset(from) {Toutput_types=[float], output_shapes=[shape[2]]}
+it = IteratorV2() {output_types=[float], output_shapes=[shape[2]]}
+start = MakeIterator(rows, it) ^assign
+w = VarHandleOp() {dtype=float, shape=shape[2]}
+two = Const() {dtype=float, value=float[2]{2, 3}}
+assign = AssignVariableOp(w, two) {dtype=float}
+row = IteratorGetNext(it) {output_types=[float], output_shapes=[shape[2]]}
+read = ReadVariableOp(w) {dtype=float}
+y = Mul(row, read) {T=float}
+)");
+  absl::Status status = session->Run({}, {}, {"start"}, nullptr);
+  ASSERT_TRUE(status.ok()) << status;
+  std::vector<Tensor> out;
+  status = session->Run({{"row", Tensor::Vector<float>({1, 2})}}, {"y"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(out[0].as<float>(), ElementsAre(2, 6)) << "what it waits for has run";
+  EXPECT_THAT(session->Run({}, {"y"}, {"start"}, &out).message(), HasSubstr("IteratorGetNext (1x, first at 'row')"));
+}
+
+// TensorFlow's values: the step reads the rows, though no one takes them.
+TEST(Feeds, WhatComesBeforeAPipelineRuns) {
+  const auto session = SessionOf(R"(
+w = VarHandleOp() {dtype=float, shape=shape[2]}
+one = Const() {dtype=float, value=float[2]{1, 2}}
+add = AssignAddVariableOp(w, one) {dtype=float}
+read = ReadVariableOp(w) ^add {dtype=float}
+x = Placeholder() {dtype=float, shape=shape[2]}
+sum = Add(read, x) {T=float}
+name = Const() ^add {dtype=string, value=string[]{"a"}}
+rows = TensorSliceDataset(sum) {Toutput_types=[float], output_shapes=[shape[]]}
+named = CacheDataset(rows, name) {output_types=[float], output_shapes=[shape[]]}
+it = IteratorV2() {output_types=[float], output_shapes=[shape[]]}
+start = MakeIterator(named, it)
+after = ReadVariableOp(w) ^start {dtype=float}
+from_x = TensorSliceDataset(x) {Toutput_types=[float], output_shapes=[shape[]]}
+start_x = MakeIterator(from_x, it)
+name_start = TensorSliceDataset(name) {Toutput_types=[string], output_shapes=[shape[]]}
+start_name = MakeIterator(name_start, it)
+after_name = ReadVariableOp(w) ^start_name {dtype=float}
+)");
+  ASSERT_TRUE(session->SetVariable("w", Tensor::Vector<float>({1, 1})).ok());
+  const Tensor x = Tensor::Vector<float>({0, 0});
+  std::vector<Tensor> out;
+  for (const float expected : {2.0f, 3.0f}) {
+    const absl::Status status = session->Run({{"x", x}}, {"after"}, {}, &out);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(out[0].DoubleAt(0), expected);
+  }
+  absl::Status status = session->Run({}, {"after_name"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(out[0].DoubleAt(0), 4) << "by a control edge to what leads there";
+  status = session->Run({{"x", x}}, {}, {"start_x"}, nullptr);
+  EXPECT_TRUE(status.ok()) << status;
+  for (const char* start : {"start", "start_x"}) {
+    EXPECT_THAT(session->Run({}, {}, {start}, nullptr).message(), HasSubstr("placeholder 'x' (float[2]) is needed")) << start;
+  }
+}
+
 TEST(Feeds, WhatAnUnsupportedOpMakesCanBeFed) {
   const auto session = SessionOf(R"(
 rows = OneShotIterator() {dataset_factory="f"}

@@ -17,6 +17,7 @@ using testing::Numbers;
 using testing::SessionOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 
 // Appends the number to h as a digit, and counts in a variable how often.
 constexpr char kFor[] = R"(
@@ -148,6 +149,102 @@ squares = Identity(map:1) {T=float}
   EXPECT_THAT(Numbers(out[0]), ElementsAre(30, 70, 110));
   EXPECT_THAT(Numbers(out[1]), ElementsAre(1, 4, 9, 16, 25, 36));
   EXPECT_EQ(out[1].shape(), Shape({3, 2}));
+}
+
+// The turn's type, and a number in its function, are parameters of the function that the loop is in; so is the function that is called
+// elsewhere.
+constexpr char kParameters[] = R"(
+function grow
+  i = _Arg() {T=int32, index=0}
+  h = _Arg() {T=$D, index=1}
+  n = Cast(i) {SrcT=int32, DstT=$D}
+  y = AddV2(h, n) {T=$D}
+  r = _Retval(y) {T=$D, index=0}
+end
+function twice
+  x = _Arg() {T=double, index=0}
+  y = AddV2(x, x) {T=double}
+  r = _Retval(y) {T=double, index=0}
+end
+function outer
+  h = _Arg() {T=$E, index=0}
+  start = Const() {dtype=int32, value=int32[]{0}}
+  limit = Const() {dtype=int32, value=int32[]{5}}
+  delta = Const() {dtype=int32, value=int32[]{2}}
+  loop = For(start, limit, delta, h) {T=$Types, body=&grow{D=$E}}
+  there = Const() {dtype=string, value=string[]{"/device:CPU:0"}}
+  far = RemoteCall(there, loop) {Tin=$Types, Tout=$Types, f=$F}
+  r = _Retval(far) {T=$E, index=0}
+end
+x = Placeholder() {dtype=double, shape=shape[]}
+y = StatefulPartitionedCall(x) {f=&outer{E=double, Types=[double], F=&twice}}
+)";
+
+TEST(FunctionOps, MayBeOfParametersOfTheFunctionThatTheyAreIn) {
+  const auto session = SessionOf(kParameters);
+  std::vector<Tensor> out;
+  const absl::Status status = session->Run({{"x", Tensor::Scalar<double>(10)}}, {"y"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(Numbers(out[0]), ElementsAre(2 * (10 + 0 + 2 + 4)));
+}
+
+// The function sees that there are more rows, all of them the first one.
+constexpr char kBatch[] = R"(
+function center
+  x = _Arg() {T=float, index=0}
+  y = _Arg() {T=float, index=1}
+  k = _Arg() {T=float, index=2}
+  axis = Const() {dtype=int32, value=int32[]{0}}
+  mean = Mean(x, axis) {T=float, Tidx=int32}
+  rest = Sub(x, mean) {T=float}
+  shape = Shape(x) {T=float, out_type=int32}
+  counted = Prod(shape, axis) {T=int32, Tidx=int32}
+  rows = Cast(counted) {SrcT=int32, DstT=float}
+  times = Mul(y, rows) {T=float}
+  scaled = Mul(times, k) {T=float}
+  r = _Retval(rest) {T=float, index=0}
+  s = _Retval(scaled) {T=float, index=1}
+end
+x = Placeholder() {dtype=float, shape=shape[?]}
+ten = Const() {dtype=float, value=float[]{10}}
+one = Const() {dtype=float, value=float[]{1}}
+y = Mul(x, ten) {T=float}
+batch = BatchFunction(x, y, one) {Tin=[float, float], Tcaptured=[float], Tout=[float, float], f=&center, max_batch_size=8, allowed_batch_sizes=[2, 4, 8]}
+rest = Identity(batch) {T=float}
+scaled = Identity(batch:1) {T=float}
+)";
+
+TEST(FunctionOps, RowsOfABatchArePaddedToASizeThatItAllows) {
+  const auto session = SessionOf(kBatch);
+  const auto run = [&](const std::vector<float>& x) {
+    std::vector<Tensor> out;
+    const absl::Status status = session->Run({{"x", Tensor::Vector<float>(x)}}, {"rest", "scaled"}, {}, &out);
+    EXPECT_TRUE(status.ok()) << status;
+    return status.ok() ? std::make_pair(Numbers(out[0]), Numbers(out[1])) : std::pair<std::vector<double>, std::vector<double>>();
+  };
+  EXPECT_THAT(run({1}), Pair(ElementsAre(0), ElementsAre(20)));
+  EXPECT_THAT(run({1, 2}), Pair(ElementsAre(-0.5, 0.5), ElementsAre(20, 40)));
+  EXPECT_THAT(run({1, 2, 3}), Pair(ElementsAre(-0.75, 0.25, 1.25), ElementsAre(40, 80, 120)));
+  EXPECT_THAT(run({1, 2, 3, 4, 5}), Pair(ElementsAre(-1.25, -0.25, 0.75, 1.75, 2.75), ElementsAre(80, 160, 240, 320, 400)));
+}
+
+TEST(FunctionOps, RowsOfABatchThatAreNoneOrTooManyOrNotTheSameAreTensorFlows) {
+  const auto run = [](const std::string& from, const std::string& to, const std::vector<float>& x) -> absl::StatusOr<std::vector<double>> {
+    std::vector<Tensor> out;
+    const absl::Status status = SessionOf(absl::StrReplaceAll(kBatch, {{from, to}}))->Run({{"x", Tensor::Vector<float>(x)}}, {"rest"}, {}, &out);
+    if (!status.ok()) return status;
+    return Numbers(out[0]);
+  };
+  const auto none = run("one", "one", {});
+  ASSERT_TRUE(none.ok()) << none.status();
+  EXPECT_THAT(*none, ElementsAre());
+  const std::string more_rows = "axis = Const() {dtype=int32, value=int32[]{0}}\ny = ConcatV2(x, x, axis) {T=float, N=2, Tidx=int32}";
+  EXPECT_THAT(run("y = Mul(x, ten) {T=float}", more_rows, {1, 2}).status().ToString(), HasSubstr("assertion failed"));
+  const std::vector<float> nine(9);
+  EXPECT_THAT(run("one", "one", nine).status().ToString(), HasSubstr("assertion failed"));
+  const auto split = run("max_batch_size=8", "max_batch_size=8, enable_large_batch_splitting=true", nine);
+  ASSERT_TRUE(split.ok()) << split.status();
+  EXPECT_EQ(split->size(), nine.size());
 }
 
 // As functions of TensorFlow 1 are: no effects are named. The one of `grow` is in a function that it calls.

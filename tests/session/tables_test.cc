@@ -51,6 +51,86 @@ TEST(Tables, StepsCountWhatTheySee) {
   EXPECT_THAT(Numbers(out[0]), ElementsAre(1));
 }
 
+// The same of words.
+std::string CountsOfWords() {
+  return absl::StrReplaceAll(kCounts, {{"key_dtype=int64", "key_dtype=string"},
+                                       {"x = Placeholder() {dtype=int64", "x = Placeholder() {dtype=string"},
+                                       {"Tin=int64", "Tin=string"},
+                                       {"again = Identity(x) ^insert {T=int64}", "again = Identity(x) ^insert {T=string}"},
+                                       {"Tkeys=int64", "Tkeys=string"}});
+}
+
+Tensor FedWords(const std::vector<std::string>& words) {
+  Tensor tensor(DataType::kString, Shape({static_cast<int64_t>(words.size())}));
+  tensor.mutable_strings() = words;
+  return tensor;
+}
+
+TEST(Tables, StepsCountTheWordsThatAreFed) {
+  const auto session = SessionOf(CountsOfWords());
+  std::vector<Tensor> out;
+  const std::vector<std::vector<std::string>> steps = {{"oak", "fig"}, {"fig", ""}, {"oak", "fig"}};
+  const std::vector<std::vector<double>> counts = {{1, 1}, {2, 1}, {2, 3}};
+  for (size_t step = 0; step < steps.size(); ++step) {
+    const absl::Status status = session->Run({{"x", FedWords(steps[step])}}, {"found", "size"}, {"insert"}, &out);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_THAT(Numbers(out[0]), ElementsAre(counts[step][0], counts[step][1]));
+    EXPECT_THAT(Numbers(out[1]), ElementsAre(step == 0 ? 2 : 3));
+  }
+  ASSERT_TRUE(session->Run({{"x", FedWords({"fig", "elm"})}}, {"left"}, {"remove"}, &out).ok());
+  EXPECT_THAT(Numbers(out[0]), ElementsAre(2));
+  ASSERT_TRUE(session->Run({{"x", FedWords({"fig", "oak"})}}, {"seen"}, {}, &out).ok());
+  EXPECT_THAT(Numbers(out[0]), ElementsAre(0, 2));
+}
+
+TEST(Tables, ManyWordsAreToldApart) {
+  const auto session = SessionOf(CountsOfWords());
+  std::vector<Tensor> out;
+  for (int step = 0; step < 2; ++step) {
+    std::vector<std::string> words;
+    for (int i = 0; i < 500; ++i) words.push_back(absl::StrCat("word", step * 500 + i));
+    const absl::Status status = session->Run({{"x", FedWords(words)}}, {"size"}, {"insert"}, &out);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_THAT(Numbers(out[0]), ElementsAre((step + 1) * 500));
+  }
+}
+
+// The texts of integers are known without planning for them.
+TEST(Tables, WordsMayBeTheTextsOfNumbers) {
+  const auto session = SessionOf(absl::StrReplaceAll(
+      CountsOfWords(), {{"x = Placeholder() {dtype=string, shape=shape[?]}", "n = Placeholder() {dtype=int64, shape=shape[2]}\nx = AsString(n) {T=int64}"}}));
+  std::vector<Tensor> out;
+  for (int64_t step = 0; step < 4; ++step) {
+    const absl::Status status = session->Run({{"n", Tensor::Vector<int64_t>({7, step})}}, {"seen", "size"}, {"insert"}, &out);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_THAT(Numbers(out[0]), ElementsAre(step, 0));
+    EXPECT_THAT(Numbers(out[1]), ElementsAre(step + 2));
+  }
+}
+
+TEST(Tables, WordsAreNotToBeHadFromATableThatStepsChange) {
+  const auto session = SessionOf(CountsOfWords());
+  std::vector<Tensor> out;
+  EXPECT_THAT(session->Run({{"x", FedWords({"oak", "fig"})}}, {"total"}, {"insert"}, &out).ToString(),
+              AllOf(HasSubstr("'export'"), HasSubstr("knows its words by their hashes only")));
+}
+
+// What a checkpoint would restore is not there otherwise.
+TEST(Tables, OfWordsThatACheckpointRestoresAreRefused) {
+  const auto session = SessionOf(absl::StrCat(CountsOfWords(), R"(
+path = Const() {dtype=string, value=string[]{"p"}}
+names = Const() {dtype=string, value=string[2]{"keys", "values"}}
+slices = Const() {dtype=string, value=string[2]{"", ""}}
+saved = RestoreV2(path, names, slices) {dtypes=[string, float]}
+restore = LookupTableImportV2(table, saved, saved:1) {Tin=string, Tout=float}
+)"));
+  std::vector<Tensor> out;
+  EXPECT_THAT(session->Run({{"x", FedWords({"oak", "fig"})}}, {"seen"}, {}, &out).ToString(),
+              AllOf(HasSubstr("'seen'"), HasSubstr("restored from a checkpoint by 'restore'")));
+  const absl::Status restored = session->Run({{"saved:0", FedWords({"oak"})}, {"saved:1", Tensor::Vector<float>({1})}}, {}, {"restore"}, nullptr);
+  EXPECT_TRUE(restored.ok()) << restored << ": nothing looks in it";
+}
+
 TEST(Tables, GrowBeforeTheyAreFull) {
   const auto session = SessionOf(kCounts);
   std::vector<Tensor> out;
@@ -179,6 +259,24 @@ TEST(Tables, DenseOnesAreExportedInTensorFlowsBuckets) {
   EXPECT_THAT(Numbers(out[2]), ElementsAre(2));
 }
 
+TEST(Tables, DenseOnesOfWordsKnowTheirMarks) {
+  const auto session = SessionOf(absl::StrReplaceAll(
+      kDense, {{"dtype=int64, value=int64[]{-1}", "dtype=string, value=string[]{\"<e>\"}"},
+               {"dtype=int64, value=int64[]{-2}", "dtype=string, value=string[]{\"<d>\"}"},
+               {"key_dtype=int64", "key_dtype=string"},
+               {"x = Placeholder() {dtype=int64", "x = Placeholder() {dtype=string"},
+               {"Tin=int64", "Tin=string"}}));
+  std::vector<Tensor> out;
+  const absl::Status status = session->Run({{"x", FedWords({"fig", "oak"})}, {"rows", Rows(1)}}, {"found"}, {"insert"}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(Numbers(out[0]), ElementsAre(1, 2, 3, 4));
+  ASSERT_TRUE(session->Run({}, {"size"}, {}, &out).ok());
+  EXPECT_THAT(Numbers(out[0]), ElementsAre(2));
+  for (const char* mark : {"<e>", "<d>"}) {
+    EXPECT_THAT(session->Run({{"x", FedWords({"elm", mark})}, {"rows", Rows(5)}}, {}, {"insert"}, nullptr).ToString(), HasSubstr("is not allowed"));
+  }
+}
+
 // Rows of one number where a key or a value is a scalar.
 TEST(Tables, DenseOnesOfScalarsAreExportedInRowsToo) {
   const auto session = SessionOf(absl::StrReplaceAll(
@@ -215,6 +313,64 @@ TEST(Tables, AStepThatFailsLeavesThemAsTheyWere) {
   const auto after = session->Variables();
   ASSERT_TRUE(before.ok() && after.ok());
   EXPECT_TRUE(after->at("table/table").BitEqual(before->at("table/table")));
+}
+
+TEST(Tables, MarksOfBucketsAreNotTheSame) {
+  const auto session = SessionOf(absl::StrReplaceAll(kDense, {{"int64[]{-2}", "int64[]{-1}"}}));
+  EXPECT_THAT(session->Run({}, {}, {"size"}, nullptr).ToString(), AllOf(HasSubstr("'table'"), HasSubstr("Empty and deleted keys cannot be equal")));
+}
+
+// Filled once, with constants, as far as the graph itself says.
+constexpr char kOfWords[] = R"(
+function insert ^more
+  h = _Arg() {T=resource, index=0}
+  key = Const() {dtype=string, value=string[1]{"fig"}}
+  seven = Const() {dtype=int64, value=int64[1]{7}}
+  more = LookupTableInsertV2(h, key, seven) {Tin=string, Tout=int64}
+  one = Const() {dtype=int32, value=int32[]{1}}
+  r = _Retval(one) {T=int32, index=0}
+end
+function leave
+  h = _Arg() {T=resource, index=0}
+  two = Const() {dtype=int32, value=int32[]{2}}
+  r = _Retval(two) {T=int32, index=0}
+end
+table = MutableHashTableV2() {key_dtype=string, value_dtype=int64, shared_name="t"}
+keys = Const() {dtype=string, value=string[2]{"fig", "oak"}}
+values = Const() {dtype=int64, value=int64[2]{1, 2}}
+fill = LookupTableInsertV2(table, keys, values) {Tin=string, Tout=int64}
+zero = Const() {dtype=int64, value=int64[]{0}}
+found = LookupTableFindV2(table, keys, zero) {Tin=string, Tout=int64}
+x = Placeholder() {dtype=float, shape=shape[]}
+half = Const() {dtype=float, value=float[]{0.5}}
+larger = Greater(x, half) {T=float}
+chosen = If(larger, table) {Tcond=bool, Tin=[resource], Tout=[int32], then_branch=&insert, else_branch=&leave}
+)";
+
+TEST(Tables, WhatABranchInsertsIsThereInLaterSteps) {
+  const auto session = SessionOf(kOfWords);
+  const absl::Status filled = session->Run({}, {}, {"fill"}, nullptr);
+  ASSERT_TRUE(filled.ok()) << filled;
+  for (const auto& [x, expected] : std::vector<std::pair<float, double>>{{0, 1}, {1, 7}}) {
+    std::vector<Tensor> out;
+    const absl::Status status = session->Run({{"x", Tensor::Scalar(x)}}, {"chosen"}, {}, &out);
+    ASSERT_TRUE(status.ok()) << status;
+    ASSERT_TRUE(session->Run({}, {"found"}, {}, &out).ok());
+    EXPECT_THAT(Numbers(out[0]), ElementsAre(expected, 2));
+  }
+}
+
+// Steps that look words up have them as constants.
+TEST(Tables, OfWordsThatAreFilledOnceAreNoVariables) {
+  const auto session = SessionOf(absl::StrReplaceAll(kOfWords, {{"then_branch=&insert", "then_branch=&leave"}}));
+  ASSERT_TRUE(session->Run({}, {}, {"fill"}, nullptr).ok());
+  std::vector<Tensor> out;
+  const absl::Status status = session->Run({}, {"found"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(Numbers(out[0]), ElementsAre(1, 2));
+  const auto variables = session->Variables();
+  ASSERT_TRUE(variables.ok()) << variables.status();
+  EXPECT_TRUE(variables->empty());
 }
 
 TEST(Tables, WhatCannotBeTheirsIsRefusedByName) {

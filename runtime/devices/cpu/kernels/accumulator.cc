@@ -1,5 +1,5 @@
-// Conditional accumulators of gradients and queues of single numbers, in the bytes of a variable. What would wait for ever is an error:
-// nothing runs beside a step that could end the wait.
+// Conditional accumulators of gradients, in the bytes of a variable. What would wait for ever is an error: nothing runs beside a step
+// that could end the wait.
 #include "absl/strings/str_cat.h"
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/rare.h"
@@ -150,61 +150,6 @@ KernelOr MakeSetStep(const OpInstance&) {
   });
 }
 
-// A ring of numbers: where the first one is and how many there are, then the numbers.
-struct Ring {
-  int64_t first = 0, count = 0;
-};
-
-template <typename T>
-int64_t RoomOf(const KernelContext& context) {
-  return (context.input_type(0).size_bytes() - static_cast<int64_t>(sizeof(Ring))) / static_cast<int64_t>(sizeof(T));
-}
-
-template <typename T>
-KernelOr EnqueueOf() {
-  return MakeKernel([](const KernelContext& context) -> absl::Status {
-    Ring& ring = *context.variable<Ring>(0);
-    T* numbers = reinterpret_cast<T*>(context.variable<char>(0) + sizeof(Ring));
-    const int64_t added = context.input_type(1).shape.num_elements(), room = RoomOf<T>(context);
-    if (ring.count + added > room) {
-      return absl::FailedPreconditionError(absl::StrCat("would wait for ever: the queue has room for ", room, " and holds ", ring.count,
-                                                        ", and nothing takes from it in this step before ", added, " more come"));
-    }
-    for (int64_t i = 0; i < added; ++i) numbers[(ring.first + ring.count++) % room] = context.input<T>(1)[i];
-    return absl::OkStatus();
-  });
-}
-
-template <typename T>
-KernelOr DequeueOf() {
-  return MakeKernel([](const KernelContext& context) -> absl::Status {
-    Ring& ring = *context.variable<Ring>(0);
-    T* numbers = reinterpret_cast<T*>(context.variable<char>(0) + sizeof(Ring));
-    if (ring.count == 0) {
-      return absl::FailedPreconditionError("would wait for ever: the queue is empty, and nothing comes into it in this step; run what fills it "
-                                           "in the same step, or before, or feed what is taken");
-    }
-    *context.output<T>(0) = numbers[ring.first];
-    numbers[ring.first] = 0;
-    ring = {(ring.first + 1) % RoomOf<T>(context), ring.count - 1};
-    return absl::OkStatus();
-  });
-}
-
-KernelOr MakeQueueCount(const OpInstance&) {
-  return MakeKernel([](const KernelContext& context) -> absl::Status {
-    *context.output<int32_t>(0) = static_cast<int32_t>(context.variable<Ring>(0)->count);
-    return absl::OkStatus();
-  });
-}
-
-template <typename Make>
-KernelFactory OfNumbers(Make make) {
-  return [make](const OpInstance& instance) -> KernelOr {
-    return DispatchInteger(instance, instance.attrs.GetOr<DataType>("element_dtype", DataType::kInvalid), make);
-  };
-}
-
 }  // namespace
 
 void RegisterAccumulatorKernels(KernelRegistry& registry) {
@@ -216,9 +161,6 @@ void RegisterAccumulatorKernels(KernelRegistry& registry) {
             OfGradients([](auto tag, const AccumulatorLayout& l) { return SparseTakeOf<typename decltype(tag)::type>(l); }));
   AddKernel(registry, "_AccumulatorCount", MakeCount);
   AddKernel(registry, "_AccumulatorSetStep", MakeSetStep);
-  AddKernel(registry, "_QueueEnqueue", OfNumbers([](auto tag) { return EnqueueOf<typename decltype(tag)::type>(); }));
-  AddKernel(registry, "_QueueDequeue", OfNumbers([](auto tag) { return DequeueOf<typename decltype(tag)::type>(); }));
-  AddKernel(registry, "_QueueCount", MakeQueueCount);
 }
 
 }  // namespace millrace::cpu

@@ -34,6 +34,7 @@ void RegisterTridiagonalKernels(KernelRegistry& registry);
 void RegisterSpecialRareKernels(KernelRegistry& registry);  // Bessel functions, integrals, Betainc
 void RegisterSparseAlgebraKernels(KernelRegistry& registry);  // SparseAdd, SparseConcat, SparseSlice, SparseReduceSum
 void RegisterAccumulatorKernels(KernelRegistry& registry);  // conditional accumulators of gradients
+void RegisterQueueKernels(KernelRegistry& registry);        // queues of numbers
 void RegisterTableKernels(KernelRegistry& registry);        // tables that steps change
 
 }  // namespace millrace::cpu

@@ -102,6 +102,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterTableKernels(registry);
   RegisterStringCodeKernels(registry);
   RegisterAccumulatorKernels(registry);
+  RegisterQueueKernels(registry);
 }
 
 }  // namespace millrace::cpu
