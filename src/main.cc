@@ -122,8 +122,8 @@ DEFINE_string(profile_out, "", "measured times of nodes and links, as text, for 
 DEFINE_string(partition_sizes, "", "sweep: sizes, separated by commas");
 DEFINE_string(budgets, "", "sweep: device memory budgets as --device_memory takes them, sizes or percentages, separated by commas: 40%,2GiB");
 DEFINE_string(csv_out, "", "sweep: the table; stdout when not given");
-DEFINE_string(plan_in, "", "run this plan, made by --plan_out=F.pb or .pbtxt, instead of making one");
-DEFINE_string(plan_out, "", "the plan: .pb or .pbtxt for --plan_in (which takes none for values of feeds or for what the step computes), else text with a line per step");
+DEFINE_string(plan_in, "", "run this plan, made by --plan_out=F.pb or .pbtxt, instead of making one; a step with other values than a plan depends on is refused");
+DEFINE_string(plan_out, "", "the plan: .pb or .pbtxt for --plan_in (with the values of feeds and the results of the step that it depends on, if any), else text with a line per step");
 DEFINE_string(vary, "batch", "fit: what to search: budget, batch, or of a model that has it, depth, image_size, steps_unrolled or layers (millrace model --help)");
 DEFINE_bool(measure, false, "machine: measure kernels and copies of the device here");
 DEFINE_bool(ops, false, "inspect: list the supported operations");
@@ -313,6 +313,7 @@ Environment RealEnvironment() {
   environment.load_plan = LoadPlan;
   environment.save_plan = SavePlan;
   environment.load_saved_model = [](const std::string& folder) { return LoadSavedModel(folder); };
+  environment.add_bound_keys = AddBoundKeys;
   environment.open_checkpoint_reader = OpenCheckpointReader;
   environment.open_checkpoint = OpenCheckpoint;
   environment.load_arrays = LoadArrays;

@@ -114,15 +114,24 @@ struct SavedSignature {
   std::map<std::string, absl::Status> unread_inputs, unread_outputs;  // that are no tensors, and what they are instead
 };
 
+// Variables that a model's functions take: which of its objects they are, and its objects as TensorFlow writes them into checkpoints
+// (TrackableObjectGraph), among which those of a checkpoint are found.
+struct BoundVariables {
+  std::map<std::string, int32_t> objects;  // by variable name
+  std::string object_graph;
+};
+
 struct SavedModel {
   Graph graph;
   std::map<std::string, SavedSignature> signatures;
   std::map<std::string, absl::Status> unread_signatures;  // why these are not among them: they name what the graph does not have
-  // The model's checkpoint, nullptr where it has none, and under which key it holds each of the graph's variables, by variable
-  // name (shared_name or node name): WriteCheckpoint under these keys makes a checkpoint that TensorFlow restores into the model.
+  // The model's checkpoint, nullptr where it has none, and under which key it holds each of the graph's variables, by variable name
+  // (shared_name or node name). WriteCheckpoint under these keys makes a checkpoint that TensorFlow restores into the model. Where the graph
+  // has several variables that functions take or the saver restores for one key, they are one, and of one name here.
   std::shared_ptr<TensorReader> checkpoint;
   std::map<std::string, std::string> checkpoint_keys;
   std::map<std::string, SavedTable> checkpoint_tables;  // the same of mutable tables
+  BoundVariables bound;
   // Other entries of the checkpoint that its reader needs (TensorFlow's object graph), by key.
   std::map<std::string, Tensor> checkpoint_extras;
   // What of the model's own initialisation is to be run once the variables have their values, as TensorFlow's loaders do: what uses variables
@@ -133,6 +142,10 @@ struct SavedModel {
 // The graph of `dir`/saved_model.pb (or .pbtxt) that has exactly these tags, its variables from `dir`/variables. Nodes that name
 // the model's assets become constants, their paths in `dir`/assets.
 absl::StatusOr<SavedModel> LoadSavedModel(const std::string& dir, const std::vector<std::string>& tags = {"serve"});
+
+// Adds to the model's keys those that the checkpoint at `prefix` has of variables that functions take and the saver does not restore.
+// LoadSavedModel does so with the model's own; another is needed where it has none.
+absl::Status AddBoundKeys(const std::string& prefix, TensorReader& checkpoint, SavedModel* model);
 
 }  // namespace millrace
 

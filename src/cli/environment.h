@@ -32,6 +32,7 @@ struct Environment {
   std::function<absl::StatusOr<MetaGraph>(const std::string& path)> load_graph;
   std::function<absl::StatusOr<std::unique_ptr<Session>>(std::shared_ptr<const Graph>, SessionOptions)> create_session;
   std::function<absl::StatusOr<SavedModel>(const std::string& folder)> load_saved_model;
+  std::function<absl::Status(const std::string& prefix, TensorReader& checkpoint, SavedModel* model)> add_bound_keys;
   std::function<absl::StatusOr<OnnxModel>(const std::string& path, const OnnxOptions& options)> load_onnx;
   // Tensors by key. Files that are written are whole or not there.
   std::function<absl::StatusOr<std::unique_ptr<TensorReader>>(const std::string& prefix)> open_checkpoint_reader;

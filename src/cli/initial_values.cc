@@ -16,11 +16,13 @@
 #include "cli/partitioned_variables.h"
 #include "files/model_files.h"
 #include "glog/logging.h"
+#include "graph/first_of.h"
 #include "graph/parameters.h"
 #include "graph/variable_name.h"
 #include "millrace/op.h"
 #include "millrace/status.h"
 #include "passes/control_flow/kept_state.h"
+#include "passes/rewrite/known_words.h"
 #include "passes/rewrite/prune.h"
 
 namespace millrace::cli {
@@ -70,14 +72,6 @@ std::map<std::string, std::string> KeysWithoutContainers(const Graph& graph) {
   return keys;
 }
 
-// "a, b, c, d, e and 7 more".
-std::string FirstOf(std::vector<std::string> names) {
-  constexpr size_t kMost = 5;
-  const size_t more = names.size() - std::min(names.size(), kMost);
-  names.resize(names.size() - more);
-  return absl::StrCat(absl::StrJoin(names, ", "), more > 0 ? absl::StrCat(" and ", more, " more") : "");
-}
-
 // Values that no node of the graph goes by are kept and written again by --checkpoint_out, and variables without values may
 // have an initializer; but a name may be misspelt.
 void WarnOfStrangers(const std::string& prefix, const Workload& workload) {
@@ -123,6 +117,14 @@ absl::StatusOr<std::set<std::string>> AssignedByStep(const Workload& workload) {
   return Assigned(step, /*restored_too=*/true);
 }
 
+// Names of the variables of strings that are there when the signature runs; none where it cannot, of which planning says why.
+void AddVariablesOfWords(const Graph& graph, const Signature& signature, std::set<std::string>& names) {
+  const absl::StatusOr<Graph> step = PruneAndInline(graph, signature, OpRegistry::Builtin());
+  for (int32_t i = 0; step.ok() && i < step->num_ids(); ++i) {
+    if (step->alive(NodeId{i}) && IsVariableOfWords(step->node(NodeId{i}))) names.insert(VariableName(step->node(NodeId{i})));
+  }
+}
+
 }  // namespace
 
 void NameForCheckpoints(const Graph& graph, const CheckpointNames& names, Workload& workload) {
@@ -155,18 +157,24 @@ void TakeValuesOf(const SavedModel& model, Workload& workload) {
   }
 }
 
-absl::Status ReadCheckpoint(const std::string& prefix, bool of_saved_model, const Environment& environment, Workload& workload) {
+absl::StatusOr<std::shared_ptr<TensorReader>> OpenCheckpoint(const std::string& prefix, const Environment& environment) {
   const std::string index = absl::EndsWith(prefix, kCheckpointIndex) ? prefix : absl::StrCat(prefix, kCheckpointIndex);
-  MR_ASSIGN_OR_RETURN(const std::shared_ptr<TensorReader> reader, ReadFrom(index, environment.open_checkpoint_reader(prefix)));
+  return ReadFrom(index, environment.open_checkpoint_reader(prefix));
+}
+
+absl::Status ReadCheckpoint(const std::string& prefix, bool of_saved_model, const Environment& environment, Workload& workload) {
+  MR_ASSIGN_OR_RETURN(const std::shared_ptr<TensorReader> reader, OpenCheckpoint(prefix, environment));
   workload.initial_values.clear();
   workload.values_from = absl::StrCat("--checkpoint_in=", prefix);
   std::set<std::string> keys(reader->names().begin(), reader->names().end());
   for (const auto& [name, key] : workload.checkpoint_keys) {
-    if (keys.erase(key) > 0) {
-      workload.initial_values[name] = ValueIn(reader, key);
-    } else if (of_saved_model) {
-      return absl::NotFoundError(absl::StrCat(prefix, ": no ", key, ", the value of variable ", name));
-    }
+    if (keys.erase(key) > 0) workload.initial_values[name] = ValueIn(reader, key);
+  }
+  // The own name: of a variable whose key an older version did not know.
+  for (const auto& [name, key] : workload.checkpoint_keys) {
+    if (!of_saved_model || workload.initial_values.count(name) > 0) continue;
+    if (keys.erase(name) == 0) return absl::NotFoundError(absl::StrCat(prefix, ": no ", key, ", the value of variable ", name));
+    workload.initial_values[name] = ValueIn(reader, name);
   }
   for (const auto& [name, part] : PartsIn(*reader, workload.checkpoint_parts)) {
     keys.erase(part.key);
@@ -226,6 +234,32 @@ absl::Status DeclareShapes(Workload& workload) {
     MR_ASSIGN_OR_RETURN(const Tensor value, workload.initial_values.at(name)());
     graph.mutable_node(id).attrs.Set("shape", value.shape());
   }
+  workload.graph = std::make_shared<const Graph>(std::move(graph));
+  return absl::OkStatus();
+}
+
+absl::Status DeclareWords(Workload& workload) {
+  std::map<NodeId, std::string> open;
+  for (int32_t i = 0; i < workload.graph->num_ids(); ++i) {
+    const Node& node = workload.graph->node(NodeId{i});
+    if (node.removed || !IsVariableOfWords(node)) continue;
+    if (const std::string name = VariableName(node); workload.initial_values.count(name) > 0) open[NodeId{i}] = name;
+  }
+  if (open.empty()) return absl::OkStatus();
+  std::set<std::string> used;
+  AddVariablesOfWords(*workload.graph, {.feeds = workload.feed_types, .fetches = workload.fetches, .targets = workload.targets}, used);
+  for (const Initialiser* init : {&workload.init, &workload.model_init}) {
+    if (!init->targets.empty()) AddVariablesOfWords(*workload.graph, {.feeds = init->feed_types, .targets = init->targets}, used);
+  }
+  std::map<NodeId, Tensor> words;
+  for (const auto& [id, name] : open) {
+    if (used.count(name) == 0) continue;
+    MR_ASSIGN_OR_RETURN(const Tensor value, workload.initial_values.at(name)());
+    if (value.dtype() == DataType::kString) words[id] = value;
+  }
+  if (words.empty()) return absl::OkStatus();
+  Graph graph = workload.graph->Clone();
+  for (const auto& [id, value] : words) graph.mutable_node(id).attrs.Set(kRestoredWords, value);
   workload.graph = std::make_shared<const Graph>(std::move(graph));
   return absl::OkStatus();
 }

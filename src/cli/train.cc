@@ -6,13 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cli/exit_status.h"
-#include "cli/outputs.h"
 #include "cli/progress.h"
 #include "glog/logging.h"
 #include "graph/digest.h"
 #include "graph/graph_summary.h"
 #include "millrace/status.h"
-#include "passes/shapes/needed_feeds.h"
 #include "passes/unroll/questions.h"
 #include "report/text_table.h"
 
@@ -50,8 +48,11 @@ class Trainer {
     MR_RETURN_IF_ERROR(PlanInitialiser(workload_.init, "init_targets"));
     const absl::Status own = PlanInitialiser(workload_.model_init, "the SavedModel's own initialisation");
     if (NeedsAnswer(own) && runs) {  // of values that the model has: they are set, then it is run
-      MR_RETURN_IF_ERROR(Initialise(workload_, *session_, environment_.interrupted));
+      MR_RETURN_IF_ERROR(Initialise(workload_, *session_, environment_.interrupted, /*own_is_left_out=*/false));
       initialised_ = true;
+    } else if (absl::IsUnimplemented(own) && !NeedsAnswer(own)) {
+      LOG(WARNING) << own.message() << "; it is left out";
+      own_is_left_out_ = true;
     } else if (!NeedsAnswer(own)) {
       MR_RETURN_IF_ERROR(own);
     }
@@ -61,7 +62,7 @@ class Trainer {
     }
     auto plan = session_->Plan(workload_.feed_types, workload_.fetches, workload_.targets);
     if (NeedsAnswer(plan.status()) && runs && !initialised_) {
-      MR_RETURN_IF_ERROR(Initialise(workload_, *session_, environment_.interrupted));
+      MR_RETURN_IF_ERROR(Initialise(workload_, *session_, environment_.interrupted, own_is_left_out_));
       initialised_ = true;
       plan = session_->Plan(workload_.feed_types, workload_.fetches, workload_.targets);
     }
@@ -95,7 +96,7 @@ class Trainer {
 
  private:
   absl::Status RunSteps() {
-    if (!initialised_) MR_RETURN_IF_ERROR(Initialise(workload_, *session_, environment_.interrupted));
+    if (!initialised_) MR_RETURN_IF_ERROR(Initialise(workload_, *session_, environment_.interrupted, own_is_left_out_));
     initialised_ = true;
     progress_.Show(result_.run.strategy, 0, workload_.steps, "");
     for (int64_t step = 0; step < workload_.steps; ++step) {
@@ -150,6 +151,7 @@ class Trainer {
   Progress progress_;
   std::unique_ptr<Session> session_;
   bool initialised_ = false;  // perhaps before planning, which may need values of variables
+  bool own_is_left_out_ = false;  // the SavedModel's own initialisation
 };
 
 TrainResult EmptyResult(const SessionOptions& options) {
@@ -204,24 +206,6 @@ GraphSummary FactsOf(const TrainResult& result, const Workload& workload, Sessio
   session.measure_convolutions = false;
   const TrainResult baseline = PlanOnly(workload, session, environment);
   return baseline.graph.nodes > 0 ? baseline.graph : SummaryOf(*workload.graph);
-}
-
-void WarnOfPlanByValue(const std::string& plan_out, const Workload& workload, SessionOptions session, const Environment& environment) {
-  if (!IsPlanFile(plan_out) || workload.plan != nullptr) return;
-  session.device = "null";
-  session.planning = BaselineOf(session.planning);
-  session.disk.clear();
-  session.profile = nullptr;
-  session.measure_convolutions = false;
-  session.cancelled = environment.interrupted;
-  const auto planner = environment.create_session(workload.graph, std::move(session));
-  if (!planner.ok()) return;
-  const absl::Status planned = (*planner)->Plan(workload.feed_types, workload.fetches, workload.targets).status();
-  const std::vector<std::string> feeds = NeededFeeds(planned);
-  if (feeds.empty() && !NeedsAnswer(planned)) return;
-  LOG(WARNING) << "--plan_out=" << plan_out << ": --plan_in will not take this plan, which is for "
-               << (feeds.empty() ? "what this step computes" : absl::StrCat("these values of the feeds ", absl::StrJoin(feeds, ", "))) << " ("
-               << planned.message() << ")";
 }
 
 TrainResult PlanOnly(const Workload& workload, const SessionOptions& options, const Environment& environment) {

@@ -42,10 +42,6 @@ void LogPasses(const RunReport& run);
 // graph as it came.
 GraphSummary FactsOf(const TrainResult& result, const Workload& workload, SessionOptions session, const Environment& environment);
 
-// Says before anything runs that --plan_in will refuse the plan that goes to `plan_out`: it is for the values of some feeds, or for what the
-// step computes.
-void WarnOfPlanByValue(const std::string& plan_out, const Workload& workload, SessionOptions session, const Environment& environment);
-
 // Plans only: run.plan and the predicted figures.
 TrainResult PlanOnly(const Workload& workload, const SessionOptions& options, const Environment& environment);
 // The same of one of many plans: its passes are not logged.

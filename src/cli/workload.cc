@@ -26,6 +26,7 @@
 #include "millrace/optimizers.h"
 #include "millrace/status.h"
 #include "ops/rules.h"
+#include "passes/rewrite/known_words.h"
 #include "passes/unroll/questions.h"
 
 namespace millrace::cli {
@@ -271,6 +272,10 @@ absl::Status LoadModel(const InputOptions& options, std::map<std::string, Shape>
     shape.key() = WithoutIndex(info.tensor);
     shapes.insert(std::move(shape));
   }
+  if (model.checkpoint == nullptr && !model.bound.objects.empty() && !options.checkpoint_in.empty()) {
+    MR_ASSIGN_OR_RETURN(const std::shared_ptr<TensorReader> reader, OpenCheckpoint(options.checkpoint_in, environment));
+    MR_RETURN_IF_ERROR(environment.add_bound_keys(options.checkpoint_in, *reader, &model));
+  }
   TakeValuesOf(model, workload);
   if (model.checkpoint == nullptr && !model.checkpoint_keys.empty() && options.checkpoint_in.empty()) {
     LOG(WARNING) << options.saved_model << ": no checkpoint at variables/variables.index, so its variables have no values; --checkpoint_in gives some";
@@ -318,6 +323,14 @@ std::map<std::string, TensorType> DeclaredTypes(const Graph& graph) {
   return types;
 }
 
+// Whether the graph has it as a variable of strings.
+bool IsDeclared(const Graph& graph, const std::string& name) {
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    if (graph.alive(NodeId{i}) && IsVariableOfWords(graph.node(NodeId{i})) && VariableName(graph.node(NodeId{i})) == name) return true;
+  }
+  return false;
+}
+
 absl::Status InterruptedBeforeSteps() { return absl::CancelledError("interrupted before the first step"); }
 
 absl::Status SetInitialValues(const Workload& workload, Session& session, const std::function<bool()>& interrupted, bool again) {
@@ -331,7 +344,8 @@ absl::Status SetInitialValues(const Workload& workload, Session& session, const 
                                                      ", the graph declares ", type->second.ToString()));
     }
     if (value.dtype() == DataType::kString) {
-      LOG_IF(WARNING, !again) << workload.values_from << ": '" << name << "' holds strings, which no variable does here; only --checkpoint_out keeps it";
+      LOG_IF(WARNING, !again && !IsDeclared(*workload.graph, name))
+          << workload.values_from << ": '" << name << "' holds strings, which no variable does here; only --checkpoint_out keeps it";
       continue;
     }
     const absl::Status set = session.SetVariable(name, value);
@@ -398,13 +412,14 @@ absl::StatusOr<Workload> LoadWorkload(const InputOptions& options, FeedValues va
   }
   MR_RETURN_IF_ERROR(CheckInputsFed(workload));
   MR_RETURN_IF_ERROR(DeclareShapes(workload));
+  MR_RETURN_IF_ERROR(DeclareWords(workload));
   return workload;
 }
 
-absl::Status Initialise(const Workload& workload, Session& session, const std::function<bool()>& interrupted) {
+absl::Status Initialise(const Workload& workload, Session& session, const std::function<bool()>& interrupted, bool own_is_left_out) {
   MR_RETURN_IF_ERROR(RunInitialiser(workload.init, session));
   MR_RETURN_IF_ERROR(SetInitialValues(workload, session, interrupted, /*again=*/false));
-  if (!workload.model_init.targets.empty()) {
+  if (!workload.model_init.targets.empty() && !own_is_left_out) {
     if (interrupted()) return InterruptedBeforeSteps();
     MR_RETURN_IF_ERROR(RunInitialiser(workload.model_init, session));
     if (workload.values_after_model_init) MR_RETURN_IF_ERROR(SetInitialValues(workload, session, interrupted, /*again=*/true));
@@ -430,7 +445,10 @@ absl::StatusOr<DeviceBudgets> ResolveBudget(const Budget& budget, const Workload
   session->PlanWithFeeds(workload.feeds);
   auto planned = session->Plan(workload.feed_types, workload.fetches, workload.targets);
   if (NeedsAnswer(planned.status()) && options.device != "null") {
-    MR_RETURN_IF_ERROR(Initialise(workload, *session, environment.interrupted));
+    absl::Status own;
+    if (!workload.model_init.targets.empty()) own = session->Plan(workload.model_init.feed_types, {}, workload.model_init.targets).status();
+    const bool own_is_left_out = absl::IsUnimplemented(own) && !NeedsAnswer(own);
+    MR_RETURN_IF_ERROR(Initialise(workload, *session, environment.interrupted, own_is_left_out));
     planned = session->Plan(workload.feed_types, workload.fetches, workload.targets);
   }
   MR_ASSIGN_OR_RETURN(const auto plan, std::move(planned));

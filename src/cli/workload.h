@@ -66,7 +66,8 @@ absl::StatusOr<Workload> LoadWorkload(const InputOptions& options, FeedValues va
 
 // What comes before the first step: the init targets, then the values of the model or checkpoint, then a SavedModel's own initialisation,
 // which those of --checkpoint_in come after once more, and states of nodes last. Cancelled when it is interrupted between two of these, or two values.
-absl::Status Initialise(const Workload& workload, Session& session, const std::function<bool()>& interrupted);
+// `own_is_left_out`: planning has told that the SavedModel's own is not supported.
+absl::Status Initialise(const Workload& workload, Session& session, const std::function<bool()>& interrupted, bool own_is_left_out);
 
 // The budget in bytes (0: none): as given, or of the machine when none was given. A percentage is of the predicted
 // peak of strategy `baseline` without a budget, which is planned for it.

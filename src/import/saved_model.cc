@@ -14,20 +14,25 @@
 #include "files/model_files.h"
 #include "glog/logging.h"
 #include "graph/asset_file.h"
+#include "graph/first_of.h"
 #include "graph/one_line.h"
 #include "graph/parameters.h"
 #include "graph/variable_name.h"
 #include "graph/with_message.h"
+#include "import/bound_variables.h"
 #include "import/graph_import.h"
 #include "import/tensor_proto.h"
 #include "millrace/op.h"
 #include "millrace/status.h"
+#include "ops/rules.h"
 #include "passes/control_flow/control_flow_ops.h"
 #include "passes/control_flow/kept_state.h"
+#include "passes/control_flow/loop_ops.h"
+#include "passes/kernel_oracle.h"
 #include "passes/prepare.h"
 #include "passes/rewrite/keep_tables.h"
+#include "passes/rewrite/known_tables.h"
 #include "passes/rewrite/prune.h"
-#include "passes/unroll/loop_ops.h"
 #include "proto/parse.h"
 
 namespace millrace {
@@ -157,24 +162,48 @@ std::string RestoredKey(const Graph& graph, OutputRef ref) {
 struct InitUse {
   bool held = false;        // variables and tables that steps could change
   bool strings = false;     // the same of strings, which none holds here
+  bool words = false;       // of these tables whose contents planning does not know
   std::string unsupported;  // an op
 
   // Whether that is more.
   bool Add(const InitUse& other) {
-    const bool more = (other.held && !held) || (other.strings && !strings) || (!other.unsupported.empty() && unsupported.empty());
+    const bool more = (other.held && !held) || (other.strings && !strings) || (other.words && !words) ||
+                      (!other.unsupported.empty() && unsupported.empty());
     held = held || other.held;
     strings = strings || other.strings;
+    words = words || other.words;
     if (unsupported.empty()) unsupported = other.unsupported;
     return more;
   }
 };
 
-InitUse UseOfNode(const Node& node) {
+// Computes nothing: of what is known when the graph is planned only its constants.
+class NoKernels final : public KernelOracle {
+ public:
+  absl::StatusOr<int64_t> ScratchBytes(const OpInstance&) override { return absl::UnimplementedError("no kernels"); }
+  absl::StatusOr<std::vector<Tensor>> Evaluate(const OpDef&, const OpInstance&, std::vector<Tensor>) override {
+    return absl::UnimplementedError("no kernels");
+  }
+};
+
+// Tables from words to numbers are kept, too (keep_tables.h), but those that are filled once are best left to planning.
+InitUse UseOfTable(const Node& table, const KnownTables& tables) {
+  InitUse use;
+  use.held = CanKeepTable(table);
+  if (use.held) return use;
+  const bool known = tables.Of(table, table).ok();
+  use.held = !known && CanKeepTableOfWords(table) && tables.CheckNotRestored(table, table).ok();
+  use.strings = !use.held;
+  use.words = !use.held && !known;
+  return use;
+}
+
+InitUse UseOfNode(const Node& node, const KnownTables& tables) {
   InitUse use;
   if (IsVariable(node)) {
     (node.attrs.GetOr("dtype", DataType::kInvalid) != DataType::kString ? use.held : use.strings) = true;
   } else if (IsChangingTable(node)) {
-    (CanKeepTable(node) ? use.held : use.strings) = true;
+    use = UseOfTable(node, tables);
   } else if (OpRegistry::Builtin().Find(node.op) == nullptr && !IsPlannedAway(node.op) && node.op != "RestoreV2") {  // whose values are fed
     use.unsupported = node.op;
   }
@@ -188,14 +217,17 @@ NodeId OriginOf(std::string name, const Graph& graph) {
 }
 
 // By node of the graph.
-absl::StatusOr<std::vector<InitUse>> UsesIn(const Graph& graph) {
+absl::StatusOr<std::vector<InitUse>> UsesIn(const Graph& graph, const Graph& whole) {
+  NoKernels none;
+  const absl::StatusOr<KnownTables> found = KnownTables::Find(whole, OpRegistry::Builtin(), none);
+  const KnownTables tables = found.ok() ? *found : KnownTables();
   Graph expanded = graph.Clone();
   MR_RETURN_IF_ERROR(ExpandCalls(expanded, OpRegistry::Builtin()).status());
   std::vector<InitUse> uses(graph.num_ids());
   for (int32_t i = 0; i < expanded.num_ids(); ++i) {
     if (!expanded.alive(NodeId{i})) continue;
     const NodeId origin = OriginOf(expanded.node(NodeId{i}).name, graph);
-    if (origin.valid()) uses[origin.value].Add(UseOfNode(expanded.node(NodeId{i})));
+    if (origin.valid()) uses[origin.value].Add(UseOfNode(expanded.node(NodeId{i}), tables));
   }
   for (bool changed = true; changed;) {  // once more where a node stands before what it takes
     changed = false;
@@ -219,7 +251,7 @@ std::vector<std::string> InitTargets(const Graph& graph, const std::string& main
   Signature signature;
   signature.targets.push_back(main_op);
   const absl::StatusOr<Graph> needed = Prune(graph, signature);
-  const absl::StatusOr<std::vector<InitUse>> uses = needed.ok() ? UsesIn(*needed) : needed.status();
+  const absl::StatusOr<std::vector<InitUse>> uses = needed.ok() ? UsesIn(*needed, graph) : needed.status();
   if (!uses.ok()) {
     leave_out(main_op, std::string(uses.status().message()));
     return {};
@@ -231,7 +263,7 @@ std::vector<std::string> InitTargets(const Graph& graph, const std::string& main
     const Node& node = needed->node(stack.back());
     const InitUse& use = (*uses)[stack.back().value];
     stack.pop_back();
-    if (use.unsupported.empty() && !use.held) continue;
+    if (use.unsupported.empty() && !use.held && !use.words) continue;
     if (use.unsupported.empty() && !use.strings) {
       targets.push_back(node.name);
     } else if (node.op == "NoOp") {
@@ -239,10 +271,72 @@ std::vector<std::string> InitTargets(const Graph& graph, const std::string& main
         if (seen.insert(part).second) stack.push_back(part);
       }
     } else {
-      leave_out(node.name, use.unsupported.empty() ? "it sets strings, too" : absl::StrCat("it uses ", use.unsupported, ", which is not supported"));
+      const char* const of_strings = use.words ? "it fills a table of strings" : "it sets strings, too";
+      leave_out(node.name, use.unsupported.empty() ? of_strings : absl::StrCat("it uses ", use.unsupported, ", which is not supported"));
     }
   }
   return targets;
+}
+
+// By variable name the first of the nodes that are it.
+std::map<std::string, NodeId> VariablesOf(const Graph& graph) {
+  std::map<std::string, NodeId> variables;
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    if (!node.removed && IsVariable(node)) variables.emplace(VariableName(node), NodeId{i});
+  }
+  return variables;
+}
+
+bool CanBeOne(const Node& a, const Node& b) {
+  const auto dtype = [](const Node& node) { return node.attrs.GetOr("dtype", DataType::kInvalid); };
+  const auto shape = [](const Node& node) { return node.attrs.GetOr("shape", Shape::UnknownRank()); };
+  return a.op == b.op && dtype(a) == dtype(b) && MayBeEqual(shape(a), shape(b));
+}
+
+// What has a name of these is the variable of the other.
+void RenameVariables(const std::map<std::string, std::string>& names, Graph& graph) {
+  const std::map<std::string, NodeId> variables = VariablesOf(graph);
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    const Node& node = graph.node(NodeId{i});
+    if (node.removed || !IsVariable(node)) continue;
+    const auto name = names.find(VariableName(node));
+    if (name == names.end()) continue;
+    const Node& other = graph.node(variables.at(name->second));
+    const std::string shared = other.attrs.GetOr<std::string>("shared_name", "");
+    AttrMap& attrs = graph.mutable_node(NodeId{i}).attrs;
+    attrs.Set("container", other.attrs.GetOr<std::string>("container", ""));
+    attrs.Set("shared_name", shared.empty() ? other.name : shared);
+  }
+}
+
+// Variables that have a key with one of `added` are one. What the saver restores and functions take keeps its name.
+void JoinVariables(const std::string& prefix, const std::map<std::string, std::string>& added, SavedModel* model) {
+  std::map<std::string, std::string>& keys = model->checkpoint_keys;
+  std::set<std::string> joined;
+  std::map<std::string, std::string> names;  // by key
+  for (const auto& [variable, key] : added) joined.insert(key);
+  for (const auto& [variable, key] : keys) {
+    if (joined.count(key) > 0 && model->bound.objects.count(variable) > 0) names.emplace(key, variable);
+  }
+  for (const auto& [variable, key] : added) names.emplace(key, variable);
+  keys.insert(added.begin(), added.end());
+  const std::map<std::string, NodeId> variables = VariablesOf(model->graph);
+  std::map<std::string, std::string> renamed;
+  for (const auto& [variable, key] : keys) {
+    const auto name = names.find(key);
+    if (name == names.end() || name->second == variable) continue;
+    const auto own = variables.find(variable), other = variables.find(name->second);
+    if (own == variables.end() || other == variables.end()) continue;  // one in a function
+    if (CanBeOne(model->graph.node(own->second), model->graph.node(other->second))) {
+      renamed.emplace(variable, name->second);
+    } else {
+      LOG(WARNING) << prefix << ": variables '" << variable << "' and '" << name->second << "' are both of " << key
+                   << ", but of different types, and stay apart";
+    }
+  }
+  for (const auto& [variable, name] : renamed) keys.erase(variable);
+  RenameVariables(renamed, model->graph);
 }
 
 absl::Status OpenVariables(const std::string& dir, SavedModel* model) {
@@ -262,9 +356,10 @@ absl::Status OpenVariables(const std::string& dir, SavedModel* model) {
       return absl::InvalidArgumentError(absl::StrCat(prefix, ": no tensor '", key, "', which table '", table, "' is restored from"));
     }
   }
-  if (!holds(kObjectGraphKey)) return absl::OkStatus();
-  MR_ASSIGN_OR_RETURN(model->checkpoint_extras[kObjectGraphKey], model->checkpoint->Read(kObjectGraphKey));
-  return absl::OkStatus();
+  if (holds(kObjectGraphKey)) {
+    MR_ASSIGN_OR_RETURN(model->checkpoint_extras[kObjectGraphKey], model->checkpoint->Read(kObjectGraphKey));
+  }
+  return AddBoundKeys(prefix, *model->checkpoint, model);
 }
 
 // As TensorFlow's loader feeds them.
@@ -310,6 +405,7 @@ absl::StatusOr<SavedModel> FromBytes(std::string_view bytes, const std::vector<s
   model.checkpoint_keys = std::move(names.variables);
   model.checkpoint_tables = std::move(names.tables);
   model.init_targets = InitTargets(model.graph, MainOp(*meta, model.signatures), dir);
+  model.bound = FindBoundVariables(model.graph, meta->object_graph_def());
   return model;
 }
 
@@ -350,11 +446,42 @@ absl::StatusOr<SavedModel> SavedModelFromBytes(std::string_view bytes, const std
   return model;
 }
 
+absl::Status AddBoundKeys(const std::string& prefix, TensorReader& checkpoint, SavedModel* model) {
+  std::vector<std::string> open;
+  for (const auto& [variable, object] : model->bound.objects) {
+    if (model->checkpoint_keys.count(variable) == 0) open.push_back(variable);
+  }
+  if (open.empty()) return absl::OkStatus();
+  const std::vector<std::string>& names = checkpoint.names();
+  const auto holds = [&](const std::string& key) { return std::binary_search(names.begin(), names.end(), key); };
+  std::map<std::string, std::string> keys;
+  if (holds(kObjectGraphKey)) {
+    MR_ASSIGN_OR_RETURN(const Tensor objects, checkpoint.Read(kObjectGraphKey));
+    model->checkpoint_extras[kObjectGraphKey] = objects;
+    absl::StatusOr<std::map<std::string, std::string>> read = KeysOfBound(model->bound, objects);
+    LOG_IF(WARNING, !read.ok()) << prefix << ": tensor '" << kObjectGraphKey << "': " << OneLine(read.status()).message();
+    if (read.ok()) keys = *std::move(read);
+  }
+  std::map<std::string, std::string> added;
+  std::vector<std::string> missing;
+  for (const std::string& variable : open) {
+    const auto key = keys.find(variable);
+    if (key != keys.end() && holds(key->second)) {
+      added.insert(*key);
+    } else if (!holds(variable)) {
+      missing.push_back(variable);
+    }
+  }
+  if (!missing.empty()) LOG(WARNING) << prefix << ": no value of " << FirstOf(std::move(missing)) << ", which functions of the SavedModel use";
+  JoinVariables(prefix, added, model);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<SavedModel> LoadSavedModel(const std::string& dir, const std::vector<std::string>& tags) {
   const std::string path = SavedModelFile(dir);
   MR_ASSIGN_OR_RETURN(const std::shared_ptr<const MappedFile> file, MappedFile::Open(path));
-  absl::StatusOr<SavedModel> model = SavedModelFromBytes(file->bytes(), tags, dir);
-  if (!model.ok()) return WithPrefix(model.status(), path);
+  absl::StatusOr<SavedModel> model = FromBytes(file->bytes(), tags, dir);
+  if (!model.ok()) return WithPrefix(OneLine(model.status()), path);
   MR_RETURN_IF_ERROR(OpenVariables(dir, &*model));
   return model;
 }

@@ -23,6 +23,7 @@ struct FakeEngine {
   std::string wrong_fetches;   // the strategy whose last fetches alone have other bits
   int interrupt_after = -1;    // steps in all
   bool interrupt_planning = false;
+  std::string unsupported;  // a target
   std::vector<PassTime> passes;  // of every plan
 };
 
@@ -35,6 +36,7 @@ class FakeSession : public Session {
 
   absl::Status Run(const Feeds&, const std::vector<std::string>& fetches, const std::vector<std::string>& targets,
                    std::vector<Tensor>* outputs) override {
+    MR_RETURN_IF_ERROR(CheckSupported(targets));
     if (targets == std::vector<std::string>{"init"}) {
       engine_.init_run = true;
       w_ = 1;
@@ -58,7 +60,8 @@ class FakeSession : public Session {
   }
 
   absl::StatusOr<std::shared_ptr<const ExecutionPlan>> Plan(const FeedTypes&, const std::vector<std::string>&,
-                                                            const std::vector<std::string>&) override {
+                                                            const std::vector<std::string>& targets) override {
+    MR_RETURN_IF_ERROR(CheckSupported(targets));
     if (engine_.interrupt_planning) return absl::CancelledError("planning was interrupted");
     Fill();
     const int64_t budget = options_.planning.device_memory_bytes;
@@ -95,6 +98,10 @@ class FakeSession : public Session {
   }
 
  private:
+  absl::Status CheckSupported(const std::vector<std::string>& targets) const {
+    const bool supported = targets.empty() || targets.front() != engine_.unsupported;
+    return supported ? absl::OkStatus() : absl::UnimplementedError(absl::StrCat("no kernel of ", engine_.unsupported));
+  }
   int64_t Need() const { return (options_.planning.strategy == "baseline" ? 1000 : 400) + (options_.profile != nullptr ? 10 : 0) + (options_.planning.fuse ? 500 : 0); }
   float Value() const { return w_ + (options_.planning.strategy == engine_.wrong_strategy ? 1 : 0); }
   void Fill() {

@@ -128,7 +128,7 @@ v = VariableV2() {dtype=float, shape=shape[?]}
     const absl::StatusOr<Workload> workload = LoadWorkload(options_.input, FeedValues::kTypesOnly, world_.environment);
     EXPECT_TRUE(workload.ok()) << workload.status();
     FakeSession session({}, world_.engine);
-    return std::string(Initialise(*workload, session, [] { return false; }).message());
+    return std::string(Initialise(*workload, session, [] { return false; }, /*own_is_left_out=*/false).message());
   };
   EXPECT_EQ(initialise(Tensor::Vector<float>({1, 2, 3}), "w"), "");
   EXPECT_EQ(initialise(Tensor::Vector<float>({1, 2}), "w"),
@@ -190,6 +190,28 @@ b = VarHandleOp() {dtype=float, shape=shape[]}
   }
 }
 
+// They are constants when the graph is planned (passes/rewrite/known_words.h).
+TEST_F(WorkloadTest, VariablesOfStringsAreDeclaredWithTheCheckpointsWords) {
+  UseGraph(R"(
+v = VarHandleOp() {dtype=string, shape=shape[]}
+w = VarHandleOp() {dtype=string, shape=shape[]}
+unread = VarHandleOp() {dtype=string, shape=shape[]}
+of_v = ReadVariableOp(v) {dtype=string}
+of_w = ReadVariableOp(w) {dtype=string}
+train = NoOp() ^of_v ^of_w
+)");
+  Tensor word(DataType::kString, Shape());
+  word.mutable_strings()[0] = "yew";
+  world_.saved["checkpoint"] = {{"unread", word}, {"v", word}};
+  options_.input.checkpoint_in = "checkpoint";
+  const absl::StatusOr<Workload> workload = LoadWorkload(options_.input, FeedValues::kTypesOnly, world_.environment);
+  ASSERT_TRUE(workload.ok()) << workload.status();
+  const Graph& graph = *workload->graph;
+  EXPECT_EQ(graph.node(graph.Find("v")).attrs.GetOr<Tensor>("_words", Tensor()).strings()[0], "yew");
+  EXPECT_FALSE(graph.node(graph.Find("w")).attrs.Has("_words"));
+  EXPECT_FALSE(graph.node(graph.Find("unread")).attrs.Has("_words")) << "plans are of the graph as it is";
+}
+
 // A plan is of the graph as it is.
 TEST_F(WorkloadTest, ShapesThatTheGraphsInitializersTellAreNotDeclared) {
   const auto shape = [&](const std::string& initial) {
@@ -224,7 +246,7 @@ TEST_F(WorkloadTest, StringsGoThroughToTheCheckpointThatIsWritten) {
   const absl::StatusOr<Workload> workload = LoadWorkload(options_.input, FeedValues::kTypesOnly, world_.environment);
   ASSERT_TRUE(workload.ok()) << workload.status();
   FakeSession session({}, world_.engine);
-  EXPECT_TRUE(Initialise(*workload, session, [] { return false; }).ok());
+  EXPECT_TRUE(Initialise(*workload, session, [] { return false; }, /*own_is_left_out=*/false).ok());
   VariableFiles files(options_.output, *workload, world_.environment);
   ASSERT_TRUE(files.Finish({}).ok());
   EXPECT_THAT(world_.saved[options_.output.checkpoint_out], testing::ElementsAre(testing::Key("s")));
@@ -266,7 +288,7 @@ TEST_F(SavedModelWorkloadTest, ItsOwnInitialisationComesAfterItsValuesAndBeforeA
     const absl::StatusOr<Workload> workload = Load();
     EXPECT_TRUE(workload.ok()) << workload.status();
     FakeSession session({}, world_.engine);
-    EXPECT_TRUE(Initialise(*workload, session, [] { return false; }).ok());
+    EXPECT_TRUE(Initialise(*workload, session, [] { return false; }, /*own_is_left_out=*/false).ok());
     return session.Variables()->at("w").DoubleAt(0);
   };
   EXPECT_EQ(initialised(), 1);
@@ -279,6 +301,48 @@ TEST_F(SavedModelWorkloadTest, ItsOwnInitialisationComesAfterItsValuesAndBeforeA
   EXPECT_EQ(initialised(), 10) << "those that are asked for come before its values";
 }
 
+TEST_F(SavedModelWorkloadTest, WhatOfItsInitialisationIsNotSupportedIsLeftOut) {
+  world_.engine.unsupported = "init";
+  const auto trained = [&] { return Train(*Load(), {}, world_.environment, [](const std::string&, Tensor) {}).run.status; };
+  Logged told(google::GLOG_WARNING);
+  const absl::Status status = trained();
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_THAT(told.lines, testing::ElementsAre("the SavedModel's own initialisation init, before the first step: no kernel of init; it is left out"));
+  FakeSession session({}, world_.engine);
+  const auto never = [] { return false; };
+  EXPECT_TRUE(Initialise(*Load(), session, never, /*own_is_left_out=*/true).ok());
+  EXPECT_THAT(Initialise(*Load(), session, never, /*own_is_left_out=*/false).message(), HasSubstr("no kernel of init")) << "nobody was told";
+  init_targets_.clear();
+  options_.input.init_targets = {"init"};
+  EXPECT_THAT(trained().message(), HasSubstr("no kernel of init")) << "it was asked for";
+}
+
+// As older versions wrote them of variables whose keys they did not know.
+TEST_F(SavedModelWorkloadTest, CheckpointsMayHoldValuesUnderTheVariablesNames) {
+  world_.saved["checkpoint"] = {{"w", Tensor::Scalar(7.0f)}};
+  options_.input.checkpoint_in = "checkpoint";
+  const absl::StatusOr<Workload> workload = Load();
+  ASSERT_TRUE(workload.ok()) << workload.status();
+  EXPECT_EQ(workload->initial_values.at("w")()->DoubleAt(0), 7);
+}
+
+TEST_F(SavedModelWorkloadTest, CheckpointsTellTheKeysOfWhatTheModelWithoutOneOnlyBinds) {
+  world_.environment.load_saved_model = [this](const std::string&) -> absl::StatusOr<SavedModel> {
+    SavedModel model;
+    MR_ASSIGN_OR_RETURN(model.graph, ParseGraphText(graph_));
+    model.signatures["serve"] = signature_;
+    model.bound.objects = {{"w", 1}};
+    return model;
+  };
+  world_.environment.add_bound_keys = [](const std::string& prefix, TensorReader& reader, SavedModel* model) {
+    model->checkpoint_keys["w"] = absl::StrCat(prefix, "/", reader.names()[0]);
+    return absl::OkStatus();
+  };
+  world_.saved["checkpoint"] = {{"W", Tensor::Scalar(7.0f)}};
+  options_.input.checkpoint_in = "checkpoint";
+  EXPECT_EQ(Load().status().message(), "checkpoint: no checkpoint/W, the value of variable w");
+}
+
 TEST_F(SavedModelWorkloadTest, ErrorsSayWhoseInitialisationIsMeant) {
   SessionOptions session;
   session.planning.device_memory_bytes = 1;
@@ -289,15 +353,14 @@ TEST_F(SavedModelWorkloadTest, ErrorsSayWhoseInitialisationIsMeant) {
 }
 
 TEST_F(SavedModelWorkloadTest, StringsAreWarnedOfOnce) {
-  graph_ += "s = VarHandleOp() {dtype=string, shape=shape[]}\n";
   world_.saved["checkpoint"] = {{"W", Tensor::Scalar(5.0f)}, {"s", Tensor(DataType::kString, Shape())}};
   options_.input.checkpoint_in = "checkpoint";
   const absl::StatusOr<Workload> workload = Load();
   ASSERT_TRUE(workload.ok()) << workload.status();
   FakeSession session({}, world_.engine);
   Logged told(google::GLOG_WARNING);
-  EXPECT_TRUE(Initialise(*workload, session, [] { return false; }).ok());
-  EXPECT_THAT(told.lines, testing::ElementsAre(HasSubstr("'s' holds strings")));
+  EXPECT_TRUE(Initialise(*workload, session, [] { return false; }, /*own_is_left_out=*/false).ok());
+  EXPECT_THAT(told.lines, testing::Contains(HasSubstr("'s' holds strings")).Times(1));
 }
 
 TEST_F(SavedModelWorkloadTest, SignaturesThatAreNotThereAreNamed) {
@@ -373,7 +436,7 @@ TEST_F(WorkloadTest, AnInterruptEndsInitialisationBeforeTheModelsOwn) {
   Workload workload;
   workload.model_init.targets = {"init"};
   FakeSession session({}, world_.engine);
-  EXPECT_TRUE(absl::IsCancelled(Initialise(workload, session, [] { return true; })));
+  EXPECT_TRUE(absl::IsCancelled(Initialise(workload, session, [] { return true; }, /*own_is_left_out=*/false)));
   EXPECT_FALSE(world_.engine.init_run);
 }
 
@@ -382,7 +445,7 @@ TEST_F(WorkloadTest, ReadingValuesCanBeInterrupted) {
   int read = 0;
   for (const char* name : {"w", "x"}) workload.initial_values[name] = [&read] { return Tensor::Scalar(static_cast<float>(++read)); };
   FakeSession session({}, world_.engine);
-  EXPECT_TRUE(absl::IsCancelled(Initialise(workload, session, [&read] { return read == 1; })));
+  EXPECT_TRUE(absl::IsCancelled(Initialise(workload, session, [&read] { return read == 1; }, /*own_is_left_out=*/false)));
   EXPECT_EQ(read, 1);
 }
 
