@@ -5,7 +5,6 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,12 +13,12 @@
 #include "graph/lazy_fanout.h"
 #include "graph/with_message.h"
 #include "millrace/status.h"
-#include "millrace/stream_name.h"
 #include "passes/access/does_not_fit.h"
 #include "passes/at_once.h"
 #include "passes/emit/build_plan.h"
 #include "passes/emit/tier_host_memory.h"
 #include "passes/frugal_plans.h"
+#include "passes/host_budget.h"
 #include "passes/less_memory.h"
 #include "passes/order/order_levels.h"
 #include "passes/order/partition.h"
@@ -52,31 +51,6 @@ void NoteLargestNode(const Graph& graph, const DeviceGraph& device, GraphSummary
     summary.largest_node_bytes = bytes;
     summary.largest_node = graph.node(device.operations[i].node()).name;
   }
-}
-
-// Marked as OfHostMemory, with the bytes that it needs, where plans of which fewer bytes leave the devices may do.
-absl::Status CheckHostMemory(const ExecutionPlan& plan, int64_t budget_bytes) {
-  if (budget_bytes == 0) return absl::OkStatus();
-  std::map<std::string, int64_t> states;  // copies of a node share one
-  for (const Lane& lane : plan.lanes) {
-    for (const ComputeStep& step : lane.compute) {
-      if (step.state_bytes > 0) states[StreamName(plan.instances[step.instance])] = AlignUp(step.state_bytes);
-    }
-  }
-  int64_t of_states = 0, of_variables = 0;
-  for (const auto& [node, bytes] : states) of_states += bytes;
-  const int64_t needed = plan.host_bytes + of_states;
-  if (needed <= budget_bytes) return absl::OkStatus();
-  for (const PlanVariable& variable : plan.variables) of_variables += AlignUp(variable.type.size_bytes());
-  const std::string missing = absl::StrCat(
-      "does not fit: variables, states of nodes, constants and swapped tensors need ", needed, " bytes of host memory (",
-      FormatBytes(needed), ": variables ", FormatBytes(of_variables), ", states ", FormatBytes(of_states), ", constants ",
-      FormatBytes(plan.host_bytes - plan.host_pool_bytes - of_variables), ", swapped tensors ", FormatBytes(plan.host_pool_bytes), "), ",
-      BudgetWords(needed, budget_bytes), LargestOnHostWords(plan));
-  // Other plans may have variables whole, without the padding of their parts.
-  const int64_t padding = kTensorAlignment * static_cast<int64_t>(plan.variables.size());
-  if (needed - plan.host_pool_bytes - padding > budget_bytes) return absl::ResourceExhaustedError(missing);
-  return OfHostMemory(DoesNotFitError(needed, missing));
 }
 
 // The rewritten graph says where each node was placed; what has its home in host memory asks for what it asked.
@@ -142,21 +116,6 @@ absl::StatusOr<OrderedGraph> OrderAlone(const CompileRequest& request, Strategy:
   Prepared own = OwnGraph(prepared, last);
   SharedGraph shared(own);
   return OrderOnce(request, order, shared, 0);
-}
-
-// Of all nodes: those of other plans, as of initializers, stay from plan to plan.
-int64_t StatesOf(const Graph& graph, const OpRegistry& ops) {
-  int64_t bytes = 0;
-  const auto add = [&](const Graph& of) {
-    for (int32_t i = 0; i < of.num_ids(); ++i) {
-      const OpDef* def = of.alive(NodeId{i}) ? ops.Find(of.node(NodeId{i}).op) : nullptr;
-      if (def != nullptr && def->state_bytes > 0) bytes += AlignUp(def->state_bytes);
-    }
-  };
-  add(graph);
-  if (graph.library() == nullptr) return bytes;
-  for (const auto& [name, function] : *graph.library()) add(*function.body);
-  return bytes;
 }
 
 bool AnyBudget(const PlanningOptions& options) {
@@ -268,7 +227,7 @@ constexpr double kWorkForOthers = 0.3, kWorkForWaits = 0.5;
 
 // Writing the plan down and verifying it takes one to two times what the passes before the search took, graphs of 10,000 nodes to a
 // million: storages' names, addresses, instances, steps. They measure the machine and its load, too.
-constexpr double kFinishing = 2;
+constexpr double kWritingDown = 2;
 
 double MachineSeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -359,83 +318,121 @@ absl::StatusOr<Compiled> FindFastest(const std::vector<Variant>& variants, const
 
 // One search for what is to be planned over several devices, or without a budget, and its plan.
 struct View {
-  View(const Variant& planned, bool waits_hide, double part_of_work, bool last)
-      : of(planned), own(OwnGraph(*planned.prepared, last)), waits_hide_copies(waits_hide), work(part_of_work) {}
+  View(const Variant& planned, bool waits_hide, double part, bool last, OrdersOfSeveral which = OrdersOfSeveral::kFew)
+      : of(planned), own(OwnGraph(*planned.prepared, last)), waits_hide_copies(waits_hide), orders(which), part_of_work(part), work(PartOfWork(own, part)) {}
 
   Variant of;
   Prepared own;  // graph and types
   bool waits_hide_copies;
-  double work;
+  OrdersOfSeveral orders;
+  double part_of_work;
+  WorkBudget work;
   absl::StatusOr<Compiled> plan = absl::ResourceExhaustedError("there was no time to plan this");
   double seconds = std::numeric_limits<double>::infinity();  // of the plan's step
 };
 
+// It does not fit, or a faster one is known.
+bool IsNoPlan(const absl::Status& status) { return absl::IsResourceExhausted(status) || absl::IsAborted(status); }
+
+// A faster plan. Of failures, that a faster one is known says more than that one does not fit.
+bool IsBetter(const absl::StatusOr<Compiled>& plan, const absl::StatusOr<Compiled>& best) {
+  if (!plan.ok()) return absl::IsAborted(plan.status()) && absl::IsResourceExhausted(best.status());
+  return !best.ok() || plan->plan.predicted_step_seconds < best->plan.predicted_step_seconds;
+}
+
 // Plans in full what the search finds: what looks fastest, and what that was before values were computed again.
-absl::StatusOr<Compiled> PlanEachInFull(const View& view, const Strategy& strategy, const PlanLimits& limits, const WorkBudget& work,
-                                        std::vector<FoundOrder> found) {
+absl::StatusOr<Compiled> PlanEachInFull(View& view, const Strategy& strategy, const PlanLimits& limits, std::vector<FoundOrder> found) {
   constexpr size_t kMost = 2;
   found.resize(std::min(found.size(), kMost));
+  const int64_t each = view.work.left() / static_cast<int64_t>(std::max<size_t>(found.size(), 1));
   absl::StatusOr<Compiled> best = absl::InternalError("nothing was found");
   for (FoundOrder& order : found) {
     if (best.ok() && limits.deadline.passed()) break;
-    WorkBudget own(work.left() / static_cast<int64_t>(found.size()));
+    WorkBudget own(each);
     PlanLimits full = limits;
     full.work = &own;
     absl::StatusOr<Compiled> compiled =
         PlanOrdered(*view.of.request, *view.of.prepared, strategy, std::move(order.ordered), full, std::move(order.looked));
-    if (!compiled.ok() && !absl::IsResourceExhausted(compiled.status())) return compiled.status();
-    const bool first = absl::IsInternal(best.status());
-    if (first || (compiled.ok() && (!best.ok() || compiled->plan.predicted_step_seconds < best->plan.predicted_step_seconds))) {
-      best = std::move(compiled);
-    }
+    view.work.Spend(each - own.left());
+    if (!compiled.ok() && !IsNoPlan(compiled.status())) return compiled.status();
+    if (absl::IsInternal(best.status()) || IsBetter(compiled, best)) best = std::move(compiled);
   }
   return best;
 }
 
 absl::StatusOr<Compiled> PlanView(View& view, const Strategy& strategy, const PlanLimits& limits) {
-  WorkBudget work = PartOfWork(view.own, view.work);
   PlanLimits of_view = limits;
   of_view.waits_hide_copies = view.waits_hide_copies;
   absl::StatusOr<std::vector<FoundOrder>> found =
-      SearchOrders(*view.of.request, view.own, strategy, LimitsOfSearch(view.of.request->options, of_view, work));
+      SearchOrders(*view.of.request, view.own, strategy, LimitsOfSearch(view.of.request->options, of_view, view.work), view.orders);
   MR_RETURN_IF_ERROR(found.status());
-  return PlanEachInFull(view, strategy, of_view, work, *std::move(found));
+  return PlanEachInFull(view, strategy, of_view, *std::move(found));
 }
 
 // The fastest of them and of `best`. What does not fit is an error only where nothing does, and then the first one's.
 absl::Status PlanViews(std::vector<View>& views, const Strategy& strategy, const PlanLimits& limits, std::optional<absl::StatusOr<Compiled>>& best) {
+  std::vector<int64_t> spent(views.size(), 0);
   RunWithin(limits.deadline, views.size(), [&](size_t v) {
+    const int64_t before = views[v].work.left();
     views[v].plan = PlanView(views[v], strategy, limits);
+    spent[v] = before - views[v].work.left();
     if (views[v].plan.ok()) views[v].seconds = views[v].plan->plan.predicted_step_seconds;
     return views[v].plan.ok();
   });
+  if (limits.work != nullptr && !spent.empty()) limits.work->Spend(*std::max_element(spent.begin(), spent.end()));
   for (View& view : views) {
-    if (!view.plan.ok() && !absl::IsResourceExhausted(view.plan.status())) return view.plan.status();
-    const bool faster = view.plan.ok() && best && (!best->ok() || view.seconds < (*best)->plan.predicted_step_seconds);
-    if (!best || faster) best = std::move(view.plan);
+    if (!view.plan.ok() && !IsNoPlan(view.plan.status())) return view.plan.status();
+    if (!best || IsBetter(view.plan, *best)) best = std::move(view.plan);
   }
   return absl::OkStatus();
 }
 
+// Some device waits for copies or other devices, or computes again.
+bool MayBeFaster(const ExecutionPlan& plan) {
+  constexpr double kWaits = 1.02;
+  return plan.counts.recomputed_nodes > 0 || plan.predicted_step_seconds > kWaits * plan.predicted_compute_seconds;
+}
+
+// Of the variant that has the fastest plan, each of its views again.
+absl::Status TryAllOrders(std::vector<View>& views, const Strategy& strategy, const PlanLimits& limits, std::optional<absl::StatusOr<Compiled>>& best) {
+  const Variant fastest = std::min_element(views.begin(), views.end(), [](const View& a, const View& b) { return a.seconds < b.seconds; })->of;
+  std::vector<View> again;
+  for (const View& view : views) {
+    if (view.of.request == fastest.request) again.emplace_back(fastest, view.waits_hide_copies, view.part_of_work, false, OrdersOfSeveral::kAll);
+  }
+  PlanLimits faster = limits;
+  if (best->ok()) faster.known_seconds = (*best)->plan.predicted_step_seconds;
+  return PlanViews(again, strategy, faster, best);
+}
+
 // Over several devices, or without a budget. A step over several devices, with all that they wait for each other, is what full plans alone
 // tell; whether copies are hidden while a device waits, too. So both are tried, the second of the variants that are about as fast by the first.
+// Behind them, of graphs that are not large, one search among all orders, for what is faster than their plan.
 absl::StatusOr<Compiled> FindFastestOfSeveral(const std::vector<Variant>& variants, const Strategy& strategy, const PlanLimits& limits) {
   constexpr double kAboutAsFast = 1.1;
+  constexpr int32_t kMostNodesOfAllOrders = 15'000;
   const PlanningOptions& options = variants[0].request->options;
   const bool waits = options.num_devices() > 1 && AnyBudget(options), alone = variants.size() == 1;
+  const bool all_orders =
+      options.num_devices() > 1 && std::isinf(limits.known_seconds) && variants[0].prepared->graph.num_nodes() <= kMostNodesOfAllOrders;
+  const double work = variants[0].request->work;
+  const auto is_over = [&limits](const absl::StatusOr<Compiled>& best) { return best.ok() && limits.deadline.passed(); };
   std::vector<View> views;
-  for (const Variant& variant : variants) views.emplace_back(variant, false, 1, !waits);
-  if (waits && alone) views.emplace_back(variants[0], true, kWorkForWaits, true);
+  for (const Variant& variant : variants) views.emplace_back(variant, false, work, !waits && !all_orders);
+  if (waits && alone) views.emplace_back(variants[0], true, kWorkForWaits * work, !all_orders);
   std::optional<absl::StatusOr<Compiled>> best;
   MR_RETURN_IF_ERROR(PlanViews(views, strategy, limits, best));
-  if (!waits || alone || (best->ok() && limits.deadline.passed())) return *std::move(best);
-  double fastest = std::numeric_limits<double>::infinity();
-  for (const View& view : views) fastest = std::min(fastest, view.seconds);
-  std::vector<View> others;
-  for (const View& view : views) {
-    if (view.seconds <= kAboutAsFast * fastest) others.emplace_back(view.of, true, kWorkForWaits, true);
+  if (waits && !alone && !is_over(*best)) {
+    double fastest = std::numeric_limits<double>::infinity();
+    for (const View& view : views) fastest = std::min(fastest, view.seconds);
+    std::vector<View> others;
+    for (const View& view : views) {
+      if (view.seconds <= kAboutAsFast * fastest) others.emplace_back(view.of, true, kWorkForWaits * work, !all_orders);
+    }
+    MR_RETURN_IF_ERROR(PlanViews(others, strategy, limits, best));
+    std::move(others.begin(), others.end(), std::back_inserter(views));
   }
-  MR_RETURN_IF_ERROR(PlanViews(others, strategy, limits, best));
+  if (all_orders && !is_over(*best) && (!best->ok() || MayBeFaster((*best)->plan))) MR_RETURN_IF_ERROR(TryAllOrders(views, strategy, limits, best));
   return *std::move(best);
 }
 
@@ -526,6 +523,8 @@ absl::StatusOr<Compiled> FindPlanOfParts(const CompileRequest& request, Prepared
   whole_request.options.update_part_bytes = 0;
   whole_request.now = request.now;
   whole_request.copy_price = request.copy_price;
+  whole_request.work = request.work;
+  whole_request.verify_phases = request.verify_phases;
   MR_ASSIGN_OR_RETURN(Prepared prepared_whole, Prepare(whole_request));
   const std::vector<Variant> variants = {{&request, &prepared}, {&whole_request, &prepared_whole}};
   return request.options.num_devices() == 1 ? FindFastest(variants, *strategy, limits) : FindFastestOfSeveral(variants, *strategy, limits);
@@ -540,7 +539,7 @@ absl::StatusOr<Compiled> CompileOnce(CompileRequest request, Wanted wanted, Plan
   MR_ASSIGN_OR_RETURN(Prepared prepared, Prepare(request));
   nodes = prepared.graph.num_nodes();
   if (limited) {
-    limits.deadline = limits.deadline.Earlier(kFinishing * (request.options.plan_seconds - limits.deadline.seconds_left()));
+    limits.deadline = limits.deadline.Earlier(kWritingDown * (request.options.plan_seconds - limits.deadline.seconds_left()));
   }
   const double left = limits.deadline.seconds_left();
   if (request.signature.ask) {

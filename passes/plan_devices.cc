@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string>
 #include <utility>
 
+#include "absl/strings/cord.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "graph/with_message.h"
 #include "millrace/status.h"
 #include "passes/access/sent_values.h"
@@ -24,6 +28,8 @@ int64_t MaxJoinedBytes(int64_t budget_bytes) {
   return budget_bytes > 0 ? std::min(kUnlimited, budget_bytes / 32) : kUnlimited;
 }
 
+constexpr char kOfDevice[] = "millrace/of_device";
+
 // By more than sums that are taken in another order differ.
 constexpr double kSurelyLonger = 1 + 1e-6;
 
@@ -40,7 +46,7 @@ double LinkSeconds(const AccessGraph& graph, const Machine& machine, const SwapC
   return std::max(in, out);
 }
 
-// Decides what leaves the device when, and where everything lies.
+// Decides what leaves the device when, and where everything lies. Options and limits are those of this device.
 absl::Status PlanMemory(const CompileRequest& request, const PlanningOptions& options, const Strategy& strategy,
                         const Graph& graph, const PlanLimits& limits, DevicePlan& plan) {
   const int64_t budget_bytes = options.device_memory_bytes;
@@ -97,7 +103,7 @@ absl::Status PlanMemory(const CompileRequest& request, const PlanningOptions& op
       LeastPackedSeconds(plan.gaps, plan.schedule, plan.choice, plan.memory) > kSurelyLonger * limits.known_seconds) {
     return absl::AbortedError("waits too long");
   }
-  const int64_t whole_budget = limits.whole_budget_bytes > 0 ? limits.whole_budget_bytes : budget_bytes;
+  const int64_t whole_budget = limits.whole_budgets.empty() ? budget_bytes : limits.whole_budgets[0];
   plan.lower_bound_seconds = std::max(plan.timeline_seconds, LowerBound(plan.gaps, whole_budget, plan_seconds));
   plan.gaps = GapGraph();
   return absl::OkStatus();
@@ -131,6 +137,17 @@ absl::Status OnDevice(const CompileRequest& request, int32_t device, const absl:
 }
 
 }  // namespace
+
+absl::Status OfDevice(absl::Status status, int32_t device) {
+  if (absl::IsResourceExhausted(status)) status.SetPayload(kOfDevice, absl::Cord(absl::StrCat(device)));
+  return status;
+}
+
+int32_t DeviceOf(const absl::Status& status) {
+  const auto payload = status.GetPayload(kOfDevice);
+  int32_t device = -1;
+  return payload.has_value() && absl::SimpleAtoi(std::string(*payload), &device) ? device : -1;
+}
 
 Machine WithCopyPrice(const CompileRequest& request) {
   Machine machine = request.machine;
@@ -178,6 +195,7 @@ absl::StatusOr<std::vector<DevicePlan>> DecideDevices(const CompileRequest& requ
     options.device_memory_bytes = request.options.BudgetOf(d);
     PlanLimits own = limits;
     own.work_part /= num_devices - d;
+    if (!limits.whole_budgets.empty()) own.whole_budgets = limits.whole_budgets.subspan(d, 1);
     absl::Status status = PlanMemory(request, options, strategy, graph, own, plans[d]);
     if (absl::IsResourceExhausted(status) && limits.effort == PlanEffort::kQuick) {
       // Again, for the message.
@@ -185,6 +203,7 @@ absl::StatusOr<std::vector<DevicePlan>> DecideDevices(const CompileRequest& requ
       NameReceived(graph, devices);
       status = PlanMemory(request, options, strategy, graph, own, plans[d]);
     }
+    if (!limits.whole_budgets.empty()) status = OfDevice(std::move(status), d);
     MR_RETURN_IF_ERROR(OnDevice(request, d, status));
     if (limits.effort != PlanEffort::kFull) continue;
     if (plans[d].device.access.names.empty()) NameStorages(graph, plans[d].device);

@@ -28,6 +28,10 @@ absl::StatusOr<std::vector<DevicePlan>> DecideDevices(const CompileRequest& requ
                                                       const InferenceResult& inferred, const PlanLimits& limits,
                                                       Graph& graph, std::vector<DevicePlan> looked = {});
 
+// What a device has no memory for says which one that is, in plans for less memory than there is; -1 where it does not.
+absl::Status OfDevice(absl::Status status, int32_t device);
+int32_t DeviceOf(const absl::Status& status);
+
 // Copies become nodes when all devices are decided: until then the graph's edges are those of the tensors.
 absl::Status InsertCopies(const CompileRequest& request, std::vector<DevicePlan>& plans, Graph& graph);
 

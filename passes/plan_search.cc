@@ -40,10 +40,12 @@ constexpr int kOrders = 5, kFirstFreesFirst = 3;  // orders from there on free f
 // Kinds of order, of each of which the best is rewritten: creation, depth first, creation with what frees memory first. Which is best rewritten they
 // do not show before.
 constexpr int kKinds = 3, kKindOf[kOrders] = {0, 0, 1, 2, 1};
-constexpr double kLongStep = 1.02;        // step / compute, up to which other kinds are not needed
+constexpr double kLongStep = 1.02;        // step / least compute of any, up to which other kinds are not needed
 // Step / compute, up to which all copies hide: then less to compute is what makes the step shorter. Of the work that is not for plans, what one search
 // for copies to take away may spend; and the part of the budget for which more is computed again, to choose from.
 constexpr double kAllHidden = 1.01, kWorkToSpare = 0.25, kForLessMemory = 0.9;
+// Against a plan that is known over several devices, in its seconds: what an order may look like, and what it must compute for less than.
+constexpr double kSlowLook = 1.15, kWorthASearch = 0.98;
 // Partitions are cut at these parts of the budget and of the step, and at so many operations that are not tiny.
 constexpr int64_t kBytesPart = 32;
 constexpr double kTimePart = 0.02;
@@ -52,12 +54,14 @@ constexpr double kTinySeconds = 100e-6;
 
 class Search {
  public:
-  Search(const CompileRequest& request, Prepared& prepared, const Strategy& strategy, const PlanLimits& limits)
+  Search(const CompileRequest& request, Prepared& prepared, const Strategy& strategy, const PlanLimits& limits, OrdersOfSeveral orders)
       : request_(request),
         graph_(std::make_shared<Graph>(std::move(prepared.graph))),
         inferred_(std::make_shared<const InferenceResult>(std::move(prepared.inferred))),
         strategy_(strategy),
         limits_(limits),
+        few_orders_(request.options.num_devices() > 1 && orders == OrdersOfSeveral::kFew),
+        against_known_(request.options.num_devices() > 1 && orders == OrdersOfSeveral::kAll),
         all_looks_(LooksFor(graph_->num_nodes())),
         looks_(all_looks_),
         work_for_plans_(static_cast<int64_t>(
@@ -66,6 +70,7 @@ class Search {
 
   absl::StatusOr<std::vector<FoundOrder>> Run() {
     MR_RETURN_IF_ERROR(TryOrders());
+    if (against_known_) MR_RETURN_IF_ERROR(DropSlowKinds());
     std::vector<Looked> orders = ToRewrite();
     if (request_.options.recompute != Recompute::kOff) {
       RewriteOrders(std::move(orders));
@@ -130,7 +135,7 @@ class Search {
     if (over) tried = {1, 0};
     absl::Status refused;
     for (const int which : tried) {
-      if (which != 0 && which != 2 && request_.options.num_devices() > 1) continue;  // orders of one device
+      if (few_orders_ && which != 0 && which != 2) continue;
       const std::optional<int> best = BestKind();
       if (best && ((Late() && !over) || IsFastest(*kinds_[*best]))) break;
       MR_ASSIGN_OR_RETURN(OrderedGraph ordered, Order(which));
@@ -147,14 +152,25 @@ class Search {
     return BestKind() ? absl::OkStatus() : refused;
   }
 
-  // No other order is faster. Of small graphs another one may hide what this one waits for feeds.
+  // No other order is faster. Of small graphs another one may hide what this one waits for feeds, over several devices what they wait for each other.
   bool IsFastest(const Looked& looked) const {
-    double compute = looked.compute_seconds;
-    if (looked.devices.size() == 1 && request_.options.BudgetOf(0) > 0 && all_looks_ == kMostLooks) {
-      const std::vector<double>& seconds = looked.devices[0].device.access.seconds;
-      compute = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+    const bool several = against_known_, small = request_.options.BudgetOf(0) > 0 && all_looks_ == kMostLooks;
+    double compute = several || (small && !few_orders_) ? 0 : looked.compute_seconds;
+    if (few_orders_) return looked.step_seconds <= kHidden * compute;
+    for (const DevicePlan& device : looked.devices) {
+      const std::vector<double>& seconds = several ? device.own_seconds : device.device.access.seconds;
+      compute = std::max(compute, std::accumulate(seconds.begin(), seconds.end(), 0.0));
     }
     return looked.step_seconds <= kHidden * compute;
+  }
+
+  // Those of which nothing comes that is faster than what is known. Computing again what looks slower makes it shorter, but not than it computes for.
+  absl::Status DropSlowKinds() {
+    for (std::optional<Looked>& kind : kinds_) {
+      const bool slow = kind && (kind->step_seconds > kSlowLook * limits_.known_seconds || kind->compute_seconds > kWorthASearch * limits_.known_seconds);
+      if (slow) kind.reset();
+    }
+    return BestKind() ? absl::OkStatus() : absl::AbortedError("no other order is faster");
   }
 
   // Of those that are about as fast, the first.
@@ -166,14 +182,24 @@ class Search {
     return best;
   }
 
+  // Of the order that computes for the least time: over several devices, which wait for each other, some take much longer than others.
+  double LeastCompute() const {
+    double least = kNotKnown;
+    for (const std::optional<Looked>& kind : kinds_) {
+      if (kind) least = std::min(least, kind->compute_seconds);
+    }
+    return least;
+  }
+
   // The best first, and behind it, where there may be something to gain, those of other kinds; over several devices only of graphs that are worth many
   // looks, since there are more searches beside this one.
   std::vector<Looked> ToRewrite() {
     const int best = *BestKind();
+    least_compute_seconds_ = few_orders_ ? kinds_[best]->compute_seconds : LeastCompute();
     std::vector<Looked> orders;
     orders.push_back(*std::move(kinds_[best]));
     const bool dear = orders[0].devices.size() > 1 && all_looks_ <= kFewLooks;
-    if (orders[0].step_seconds <= kLongStep * orders[0].compute_seconds || Late() || dear) return orders;
+    if (orders[0].step_seconds <= kLongStep * least_compute_seconds_ || Late() || dear) return orders;
     for (int kind = 0; kind < kKinds; ++kind) {
       if (kind != best && kinds_[kind]) orders.push_back(*std::move(kinds_[kind]));
     }
@@ -182,7 +208,7 @@ class Search {
 
   // Beside each other.
   void RewriteOrders(std::vector<Looked> orders) {
-    const double short_step = kLongStep * orders[0].compute_seconds;
+    const double short_step = kLongStep * least_compute_seconds_;
     std::vector<std::optional<RewrittenOrder>> rewritten(orders.size());
     std::vector<int64_t> spent(orders.size(), 0);
     std::atomic<bool> short_enough = false;  // the first: the others are not needed
@@ -272,8 +298,7 @@ class Search {
       for (const Access& a : access.of(i)) {
         if (a.writes && !a.reads) made += access.storages[a.storage].size_bytes;
       }
-      const bool full = (request_.options.device_memory_bytes > 0 &&
-                         bytes + made > request_.options.device_memory_bytes / kBytesPart) ||
+      const bool full = (request_.options.BudgetOf(0) > 0 && bytes + made > request_.options.BudgetOf(0) / kBytesPart) ||
                         seconds + access.seconds[i] > kTimePart * looked.step_seconds ||
                         (operations >= kOperations && seconds >= kTinySeconds);
       if (operations > 0 && full) {
@@ -305,10 +330,13 @@ class Search {
   const std::shared_ptr<const InferenceResult> inferred_;
   const Strategy& strategy_;
   const PlanLimits limits_;
+  // Over several devices: of the first search, and of that of what may be faster than its plan.
+  const bool few_orders_, against_known_;
   const int all_looks_;
   int looks_;  // left
   const int64_t work_for_plans_;  // left to them
   std::array<std::optional<Looked>, kKinds> kinds_;  // the best of each as it is, then they are rewritten
+  double least_compute_seconds_ = 0;                 // of these
   std::optional<Looked> best_;
   std::optional<Looked> as_it_is_;  // what best_ was before anything was computed again
   std::vector<Looked> others_;      // the slower kinds as rewritten
@@ -318,8 +346,8 @@ class Search {
 }  // namespace
 
 absl::StatusOr<std::vector<FoundOrder>> SearchOrders(const CompileRequest& request, Prepared& prepared,
-                                                     const Strategy& strategy, const PlanLimits& limits) {
-  return Search(request, prepared, strategy, limits).Run();
+                                                     const Strategy& strategy, const PlanLimits& limits, OrdersOfSeveral orders) {
+  return Search(request, prepared, strategy, limits, orders).Run();
 }
 
 }  // namespace millrace

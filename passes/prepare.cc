@@ -13,11 +13,13 @@
 #include "passes/control_flow/guard_failures.h"
 #include "passes/control_flow/inline_functions.h"
 #include "passes/control_flow/keep_predicates.h"
+#include "passes/control_flow/loop_ops.h"
 #include "passes/control_flow/lower_collectives.h"
 #include "passes/control_flow/lower_conditionals.h"
 #include "passes/control_flow/lower_function_ops.h"
 #include "passes/control_flow/lower_sparse_matrices.h"
 #include "passes/control_flow/lower_switches.h"
+#include "passes/control_flow/symbolic_gradients.h"
 #include "passes/devices/add_send_recv.h"
 #include "passes/devices/place_devices.h"
 #include "passes/initial_shapes.h"
@@ -33,6 +35,7 @@
 #include "passes/rewrite/fuse_norms.h"
 #include "passes/rewrite/gather_updates.h"
 #include "passes/rewrite/keep_accumulators.h"
+#include "passes/rewrite/known_words.h"
 #include "passes/rewrite/lower_prints.h"
 #include "passes/rewrite/lower_strings.h"
 #include "passes/rewrite/negate_last.h"
@@ -44,7 +47,7 @@
 #include "passes/shapes/needed_feeds.h"
 #include "passes/shapes/per_op.h"
 #include "passes/unroll/exact_sizes.h"
-#include "passes/unroll/loop_ops.h"
+#include "passes/verify_graph.h"
 
 namespace millrace {
 namespace {
@@ -262,7 +265,7 @@ bool HoldsCallsOrControlFlow(const Graph& graph) {
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
     const Node& node = graph.node(NodeId{i});
     if (node.removed) continue;
-    if (goes_away(node.op) || SpeaksOfFunctions(node) || IsExpandedForInputs(node)) return true;
+    if (goes_away(node.op) || SpeaksOfFunctions(node) || IsExpandedForInputs(node) || IsVariableOfWords(node)) return true;
   }
   return false;
 }
@@ -274,13 +277,18 @@ absl::StatusOr<UnrollResult> Expand(Graph& graph, const OpRegistry& ops, KernelO
   if (!unroll.choose_branches && !unroll.questions.ask && !HoldsCallsOrControlFlow(graph)) return result;
   std::vector<std::string> effects;
   const ConditionalForm form = unroll.choose_branches ? ConditionalForm::kSwitches : ConditionalForm::kSimplest;
-  LowerFunctionOps(graph, ops, [&](const std::string& op) { return WritesVariables(ops, op); });
+  AddSymbolicGradients(graph);
+  const auto writes = [&](const std::string& op) { return WritesVariables(ops, op); };
+  LowerFunctionOps(graph, ops, writes);
   // Conditionals with pure branches become calls, and calls may hold conditionals.
   const int64_t max_inlined = MostInlinedNodes(graph, unroll.max_nodes);
   for (bool lowered = true; lowered;) {
     MR_ASSIGN_OR_RETURN(const InlineResult inlined, InlineFunctions(graph, ops, max_inlined));
     effects.insert(effects.end(), inlined.effects.begin(), inlined.effects.end());
+    // Where these lay in functions with parameters they have their types and functions now.
+    const bool called = LowerFunctionOps(graph, ops, writes);
     MR_ASSIGN_OR_RETURN(lowered, LowerConditionals(graph, ops, form));
+    lowered = lowered || called;
   }
   // Calls gone, replicas' nodes are where they belong together, and what no device has a kernel for is other ops.
   MR_RETURN_IF_ERROR(LowerCollectives(graph).status());
@@ -290,6 +298,7 @@ absl::StatusOr<UnrollResult> Expand(Graph& graph, const OpRegistry& ops, KernelO
   // Loops next, whole: what they hold of the above they do themselves, turn by turn, with what is known by then.
   if (oracle != nullptr) {
     unroll.targets.insert(unroll.targets.end(), effects.begin(), effects.end());
+    MR_RETURN_IF_ERROR(LowerFoundWords(graph, unroll.whole == nullptr ? graph : *unroll.whole, ops, *oracle));
     MR_ASSIGN_OR_RETURN(result, UnrollLoops(graph, ops, *oracle, unroll));
     // Turns are nodes now, so what they look up is, too.
     MR_RETURN_IF_ERROR(LowerStrings(graph, unroll.whole == nullptr ? graph : *unroll.whole, ops, *oracle).status());
@@ -320,12 +329,10 @@ absl::StatusOr<UnrollResult> ExpandCalls(Graph& graph, const OpRegistry& ops, Ke
   return Expand(graph, ops, oracle, unroll, guarded);
 }
 
-absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
-  Prepared prepared;
-  Signature needed;
-  MR_RETURN_IF_ERROR(PrepareTypesOfVariables(request, prepared, needed));
-  // The graph as its author knows it: what follows depends on strategy and budget.
-  prepared.summary = SummaryOf(prepared.graph);
+namespace {
+
+// What need not be there, whatever strategy, budget and device.
+absl::Status DropNeedless(const CompileRequest& request, const Signature& needed, Prepared& prepared) {
   // What only passes several values on would have each wait for all.
   {
     const PassClock::Run run(request.clock, "bypass identities");
@@ -338,26 +345,32 @@ absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
     if (gone > 0) RemoveUnneeded(prepared.graph, needed, prepared.inferred.by_value);
   }
   // One pass over a tensor less, wherever it runs.
-  {
-    const PassClock::Run run(request.clock, "negate last");
-    NegateLast(prepared.graph, needed.targets, prepared.inferred.by_value);
-  }
-  // What time steps do alike before their products are summed.
+  const PassClock::Run run(request.clock, "negate last");
+  NegateLast(prepared.graph, needed.targets, prepared.inferred.by_value);
+  return absl::OkStatus();
+}
+
+// What time steps do alike, and sums over them.
+absl::Status JoinTimeSteps(const CompileRequest& request, const Signature& needed, Prepared& prepared) {
+  // Before their products are summed.
   if (request.options.pack_rows) {
     const PassClock::Run run(request.clock, "pack rows");
     MR_ASSIGN_OR_RETURN(const int64_t packed, PackRows(prepared.graph, request.ops, needed.targets, prepared.inferred.by_value));
     if (packed > 0) RemoveUnneeded(prepared.graph, needed, prepared.inferred.by_value);
   }
+  if (!request.options.accumulate_products) return absl::OkStatus();
   // Sums of products before any order, that of variable accesses included: some factors are read later than before.
-  if (request.options.accumulate_products) {
+  {
     const PassClock::Run run(request.clock, "accumulate products");
     MR_RETURN_IF_ERROR(AccumulateProducts(prepared.graph, request.ops, prepared.inferred.by_value).status());
   }
   // What these products take stays until then, so that biases' gradients can wait for it, too.
-  if (request.options.accumulate_products) {
-    const PassClock::Run run(request.clock, "accumulate reductions");
-    MR_RETURN_IF_ERROR(AccumulateReductions(prepared.graph, request.ops, prepared.inferred.by_value).status());
-  }
+  const PassClock::Run run(request.clock, "accumulate reductions");
+  return AccumulateReductions(prepared.graph, request.ops, prepared.inferred.by_value).status();
+}
+
+// Convolutions, with what lies around them.
+absl::Status ArrangeImages(const CompileRequest& request, const Signature& needed, Prepared& prepared) {
   // Pads before layouts, which would have to turn them.
   if (request.options.fuse) {
     const PassClock::Run run(request.clock, "fold pads");
@@ -369,45 +382,74 @@ absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
     const PassClock::Run run(request.clock, "channels first");
     MR_RETURN_IF_ERROR(ChannelsFirst(prepared.graph, request.ops, prepared.inferred.by_value).status());
   }
+  if (!request.options.fuse) return absl::OkStatus();
   // Batch norms behind layouts, which turn them as they are; before variable accesses, since a gradient reads one more variable, and
   // before biases: of a convolution's result and a batch norm's the latter takes the sum.
-  if (request.options.fuse) {
-    const PassClock::Run run(request.clock, "fuse norms");
-    MR_RETURN_IF_ERROR(FuseNorms(prepared.graph, request.ops, needed.targets, prepared.inferred.by_value).status());
+  const PassClock::Run run(request.clock, "fuse norms");
+  return FuseNorms(prepared.graph, request.ops, needed.targets, prepared.inferred.by_value).status();
+}
+
+// Fewer and larger nodes: only what is ordered may be taken together.
+absl::Status Fuse(const CompileRequest& request, const Signature& needed, Prepared& prepared) {
+  // Updates and products first, which take what would be a launch, or an operand, of what comes after.
+  {
+    const PassClock::Run run(request.clock, "fuse averages");
+    const int64_t fused = FuseAverages(prepared.graph, request.ops, needed.targets, prepared.inferred.by_value);
+    if (fused > 0) RemoveUnneeded(prepared.graph, needed, prepared.inferred.by_value);
   }
+  {
+    const PassClock::Run run(request.clock, "fuse biases");
+    MR_RETURN_IF_ERROR(FuseBiases(prepared.graph, prepared.inferred.by_value).status());
+  }
+  {
+    const PassClock::Run run(request.clock, "fuse elementwise");
+    MR_RETURN_IF_ERROR(FuseElementwise(prepared.graph, prepared.inferred.by_value).status());
+  }
+  // Where a node is a launch, updates that follow one another are one.
+  const PassClock::Run run(request.clock, "gather updates");
+  return GatherUpdates(prepared.graph, request.ops, prepared.inferred.by_value).status();
+}
+
+// All phases but the last, which is verified in any case.
+absl::Status EndPhase(const CompileRequest& request, GraphPhase phase, const char* name, const Prepared& prepared) {
+  return request.verify_phases ? VerifyPhase(prepared.graph, request.ops, phase, name) : absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Prepared> Prepare(const CompileRequest& request) {
+  Prepared prepared;
+  Signature needed;
+  MR_RETURN_IF_ERROR(PrepareTypesOfVariables(request, prepared, needed));
+  MR_RETURN_IF_ERROR(EndPhase(request, GraphPhase::kTyped, "types", prepared));
+  // The graph as its author knows it: what follows depends on strategy and budget.
+  prepared.summary = SummaryOf(prepared.graph);
+  MR_RETURN_IF_ERROR(DropNeedless(request, needed, prepared));
+  MR_RETURN_IF_ERROR(EndPhase(request, GraphPhase::kTyped, "what is needless", prepared));
+  MR_RETURN_IF_ERROR(JoinTimeSteps(request, needed, prepared));
+  MR_RETURN_IF_ERROR(EndPhase(request, GraphPhase::kTyped, "time steps", prepared));
+  MR_RETURN_IF_ERROR(ArrangeImages(request, needed, prepared));
+  MR_RETURN_IF_ERROR(EndPhase(request, GraphPhase::kTyped, "images", prepared));
   // Variables before any order: their reads and writes must come out the same under every one.
   {
     const PassClock::Run run(request.clock, "order variable accesses");
     MR_RETURN_IF_ERROR(OrderVariableAccesses(prepared.graph, request.ops).status());
   }
   prepared.inferred.by_value.resize(prepared.graph.num_ids(), 0);
+  MR_RETURN_IF_ERROR(EndPhase(request, GraphPhase::kOrdered, "order variable accesses", prepared));
   // Updates whose accesses are ordered: what waited for one waits for the last of its parts.
   MR_RETURN_IF_ERROR(SliceLargeUpdates(request, prepared));
   if (prepared.sliced_updates > 0) needed.targets = TargetsOfParts(prepared.graph, std::move(needed.targets));
-  // Fewer and larger nodes before any order: only what is ordered may be taken together. Updates and products first, which
-  // take what would be a launch, or an operand, of what comes after.
-  if (request.options.fuse) {
-    const PassClock::Run run(request.clock, "fuse averages");
-    const int64_t fused = FuseAverages(prepared.graph, request.ops, needed.targets, prepared.inferred.by_value);
-    if (fused > 0) RemoveUnneeded(prepared.graph, needed, prepared.inferred.by_value);
-  }
-  if (request.options.fuse) {
-    const PassClock::Run biases(request.clock, "fuse biases");
-    MR_RETURN_IF_ERROR(FuseBiases(prepared.graph, prepared.inferred.by_value).status());
-  }
-  if (request.options.fuse) {
-    const PassClock::Run run(request.clock, "fuse elementwise");
-    MR_RETURN_IF_ERROR(FuseElementwise(prepared.graph, prepared.inferred.by_value).status());
-  }
-  // Where a node is a launch, updates that follow one another are one.
-  if (request.options.fuse) {
-    const PassClock::Run run(request.clock, "gather updates");
-    MR_RETURN_IF_ERROR(GatherUpdates(prepared.graph, request.ops, prepared.inferred.by_value).status());
-  }
+  if (request.options.fuse) MR_RETURN_IF_ERROR(Fuse(request, needed, prepared));
+  MR_RETURN_IF_ERROR(EndPhase(request, GraphPhase::kOrdered, "parts and groups", prepared));
   // Variables and constants have their home in host memory, the rest runs where it asks to, or where it fits.
   {
     const PassClock::Run run(request.clock, "place devices");
     MR_RETURN_IF_ERROR(Place(request, prepared));
+  }
+  {
+    const PassClock::Run run(request.clock, "verify graph");
+    MR_RETURN_IF_ERROR(VerifyPhase(prepared.graph, request.ops, GraphPhase::kPlaced, "place devices", request.options.num_devices()));
   }
   // What each node takes is the same in every order.
   const PassClock::Run run(request.clock, "estimate runs");

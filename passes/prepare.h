@@ -31,11 +31,17 @@ struct CompileRequest {
   std::map<std::string, TensorType> variable_types;  // of variables that exist already
   bool disk_tier = false;  // what the host budget has no room for goes to disk
   PassClock* clock = nullptr;
-  // planned, one device: how much is searched, in parts of what SearchWork says. A plan of more work is never longer.
+  // planned: how much is searched, in parts of what SearchWork says. On one device a plan of more work is never longer.
   double work = 1;
   PlanClock now = {};  // what plan_seconds is measured by; the machine's clock when empty
   // planned: how many times as long as they are its search takes copies to and from host memory for, so that fewer bytes go there.
   double copy_price = 1;
+  // Whether the graph is verified after every phase of Prepare (verify_graph.h), or only after the last.
+#ifdef NDEBUG
+  bool verify_phases = false;
+#else
+  bool verify_phases = true;
+#endif
 };
 
 // The graph before any order is chosen: pruned, inlined, typed, placed.

@@ -2,7 +2,8 @@
 //
 // Values to compute again are chosen round by round, for higher and higher prices of the link (rewrite_order.h), and what a later round frees may
 // make one of an earlier round superfluous. So copies are taken away again where the step gets shorter: what they made is then taken from where it was
-// made before, by the node itself or by an earlier copy, and stays, or is moved, until then.
+// made before, by the node itself or by an earlier copy, and stays, or is moved, until then. What would be computed again for 0.9 of the budget is
+// looked at, too.
 #ifndef MILLRACE_PASSES_SPARE_RECOMPUTE_H_
 #define MILLRACE_PASSES_SPARE_RECOMPUTE_H_
 

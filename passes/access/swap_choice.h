@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "passes/access/access_graph.h"
 #include "passes/access/deadline.h"
 #include "passes/access/work_budget.h"
@@ -37,8 +38,8 @@ struct PlanLimits {
   Deadline deadline;
   // The step of a plan that is known: one that is not faster is not wanted, Aborted may be the answer.
   double known_seconds = kNotKnown;
-  // Of a plan that is made for less memory than there is: what there is, for the bound of its step. 0: the budget it is made for.
-  int64_t whole_budget_bytes = 0;
+  // Of a plan that is made for less memory than there is: what there is of every device, for the bounds of their steps. Empty: what it is made for.
+  absl::Span<const int64_t> whole_budgets;
   // What all plans of the graph may take together, and the part of what is left of it that this one may. Without it a plan
   // takes what SearchWork gives.
   WorkBudget* work = nullptr;

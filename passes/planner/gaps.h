@@ -30,7 +30,8 @@ struct Gap {
   int64_t bytes = 0;
   int32_t last_write = -1;  // operation that made the value; -1: the host has it since before the step
   bool home = false;
-  bool overwritten = false;  // `before` replaces every byte: nothing to copy in (or out)
+  // `before` replaces every byte: nothing to copy in; a variable's value that the device alone has is copied out all the same (trial.cc).
+  bool overwritten = false;
   bool feed = false;         // in host memory when the step starts: never kept
   bool copies_out(bool host_is_current) const { return last_write >= 0 && !host_is_current && !overwritten; }
 };

@@ -33,6 +33,12 @@ bool IsOpen(const std::array<Range, 2>& windows) {
   return windows[0].begin < windows[0].end || windows[1].begin < windows[1].end;
 }
 
+// A variable's value that the device alone has is copied out before its place is given away, also where it is overwritten next. Not
+// where variables may not be carried: one of which not every gap is kept is fetched in each step, so the host has what it was before.
+bool CostsACopy(const GapGraph& gaps, const Gap& gap, bool carrying) {
+  return carrying && gap.overwritten && !gap.home && gaps.graph->storages[gap.storage].kind == StorageKind::kVariable;
+}
+
 // Gaps kept together with gap k: with a home gap, all gaps of its storage.
 template <typename Visit>
 void ForEachJoined(const GapGraph& gaps, const std::vector<bool>& kept, size_t k, Visit&& visit) {
@@ -113,8 +119,8 @@ class Opener {
     return area;
   }
 
-  // Without contention a gap costs nothing, a small one next to nothing, and what is overwritten is never worth keeping. The profile
-  // with what is kept.
+  // Without contention a gap costs nothing, a small one next to nothing, and what is overwritten is worth keeping only where it would be
+  // copied out. The profile with what is kept.
   std::vector<int64_t> KeepWhatDoesNotMatter(int64_t small_bytes) {
     opened_.state.kept.assign(gaps_.gaps.size(), false);
     opened_.todo.clear();
@@ -132,7 +138,7 @@ class Opener {
       if (gap.feed) continue;
       const bool home_whole = !gap.home || carrying_.allowed || AllInnerKept(gap, k);
       const bool costs_nothing = gap.bytes < small_bytes || Area(gap) <= 0;
-      if (!gap.overwritten && costs_nothing && home_whole) keep(k);
+      if ((!gap.overwritten || CostsACopy(gaps_, gap, carrying_.allowed)) && costs_nothing && home_whole) keep(k);
       else opened_.todo.push_back(static_cast<int32_t>(k));
     }
     std::vector<int64_t> profile = gaps_.working_set;
@@ -250,7 +256,8 @@ class Selector {
  private:
   double Savings(size_t k) const {
     const Gap& gap = gaps_.gaps[k];
-    const double out = gap.last_write < 0 ? 0 : weights_.out.empty() ? 1 : weights_.out[gap.last_write];
+    const bool former = gap.last_write < 0 && CostsACopy(gaps_, gap, opened_.carrying);
+    const double out = gap.last_write < 0 && !former ? 0 : weights_.out.empty() ? 1 : weights_.out[former ? gap.after : gap.last_write];
     const double in = gap.overwritten ? 0 : weights_.in.empty() ? 1 : weights_.in[gap.before];
     return weights_.most.empty() ? out + in : std::min(out + in, weights_.most[k]);
   }
@@ -284,7 +291,8 @@ class Selector {
     keys.reserve(opened_.todo.size());
     for (int32_t k : weights_.spread_homes ? SpreadHomes() : opened_.todo) {
       const Gap& gap = gaps_.gaps[k];
-      if (result_.kept[k] || result_.carried_until[k] > 0 || (gap.overwritten && !gap.home)) continue;
+      const bool costs_nothing = gap.overwritten && !gap.home && !CostsACopy(gaps_, gap, opened_.carrying);
+      if (result_.kept[k] || result_.carried_until[k] > 0 || costs_nothing) continue;
       const int32_t place = opened_.place[k];
       double area = opened_.area[place], savings = 0;
       size_t joined = 0;

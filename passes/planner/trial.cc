@@ -36,7 +36,8 @@ class Decider {
     const bool home = last.home;
     const bool carried = home && selection_.carried_until[end - 1] > 0;
     const bool fetched = home && !selection_.kept[end - 1] && !carried;
-    const bool written = home && last.last_write >= 0 && gaps_.graph->storages[last.storage].kind == StorageKind::kVariable;
+    const bool variable = gaps_.graph->storages[last.storage].kind == StorageKind::kVariable;
+    const bool written = home && last.last_write >= 0 && variable;
     // Whether the host has what the storage holds when the step begins; and later, as long as nothing writes it.
     bool home_is_current = fetched || !written;
     if (carried) {
@@ -50,15 +51,16 @@ class Decider {
     for (int64_t k = begin; k < end - (home ? 1 : 0); ++k) {
       const Gap& gap = gaps_.gaps[k];
       if (selection_.kept[k]) continue;
-      const bool former = gap.last_write < 0 && home && !home_is_current && !gap.overwritten;
-      const bool copy_out = former || gap.copies_out(gap.last_write == written_home);
+      // A variable also where the next access overwrites it: if the step fails before that, this is its value.
+      const bool former = gap.last_write < 0 && home && !home_is_current;
+      const bool given_up = variable && !fetched && gap.overwritten && gap.last_write >= 0 && gap.last_write != written_home;
+      const bool copy_out = former || given_up || gap.copies_out(gap.last_write == written_home);
       if (former) home_is_current = true;
       if (copy_out && !former) written_home = gap.last_write;
       Decide(gap.storage, gap.after, gap.before, !gap.overwritten, copy_out, copy_out ? gap.last_write : 0);
     }
     if (!fetched) return;
-    const bool copy_home = last.last_write >= 0 && last.last_write != written_home && !last.feed &&
-                           gaps_.graph->storages[last.storage].kind == StorageKind::kVariable;
+    const bool copy_home = last.last_write >= 0 && last.last_write != written_home && !last.feed && variable;
     Decide(last.storage, last.after, SwapDecision::kToHost, false, copy_home, copy_home ? last.last_write : 0);
   }
 

@@ -6,7 +6,9 @@
 #include <limits>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
@@ -67,6 +69,26 @@ absl::Status CheckPlaces(const ExecutionPlan& plan) {
   }
   for (const PlanConstant& c : plan.constants) {
     MR_RETURN_IF_ERROR(resident(c.name, c.device, c.resident_offset, c.value.size_bytes()));
+  }
+  return absl::OkStatus();
+}
+
+// What stays on a device between steps has a place of its own.
+absl::Status CheckStays(const ExecutionPlan& plan) {
+  using Stay = std::tuple<int32_t, int64_t, int64_t, std::string>;  // device, begin, end, name
+  std::vector<Stay> stays;
+  const auto add = [&](const std::string& name, int32_t device, int64_t offset, int64_t bytes) {
+    if (offset != kNoAddress && bytes > 0) stays.emplace_back(device, offset, offset + bytes, name);
+  };
+  for (const PlanVariable& v : plan.variables) add(v.name, v.device, v.resident_offset, v.type.size_bytes());
+  for (const PlanConstant& c : plan.constants) add(c.name, c.device, c.resident_offset, c.value.size_bytes());
+  std::sort(stays.begin(), stays.end());
+  for (size_t i = 1; i < stays.size(); ++i) {
+    const auto& [device, begin, end, name] = stays[i - 1];
+    const auto& [next_device, next_begin, next_end, next_name] = stays[i];
+    if (device != next_device || end <= next_begin) continue;
+    return absl::InternalError(absl::StrCat("plan: '", name, "' at ", begin, " and '", next_name, "' at ", next_begin, " of device ", device,
+                                            " stay in one place"));
   }
   return absl::OkStatus();
 }
@@ -193,6 +215,7 @@ absl::Status CheckTables(const ExecutionPlan& plan) {
   MR_RETURN_IF_ERROR(CheckFigures(plan));
   MR_RETURN_IF_ERROR(CheckTypes(plan));
   MR_RETURN_IF_ERROR(CheckPlaces(plan));
+  MR_RETURN_IF_ERROR(CheckStays(plan));
   MR_RETURN_IF_ERROR(CheckParts(plan));
   return CheckLanes(plan);
 }

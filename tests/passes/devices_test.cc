@@ -240,6 +240,34 @@ alone = Op() on "/gpu:1")");
   EXPECT_DOUBLE_EQ(compiled->plan.lower_bound_seconds, operations + copies);
 }
 
+// In creation order the second device waits for what the first one does for itself. Nothing has to leave, yet another order is faster.
+TEST(SeveralDevices, AreGivenTheOrderInWhichTheyWaitLeast) {
+  const OpRegistry ops = TestOps();
+  StubOracle oracle;
+  const absl::StatusOr<Graph> graph = ParseGraphText(R"(
+a1 = Op() on "/gpu:0"
+own1 = Op() on "/gpu:0"
+a2 = Op(a1) on "/gpu:0"
+own2 = Op(own1) on "/gpu:0"
+a3 = Op(a2) on "/gpu:0"
+own3 = Op(own2) on "/gpu:0"
+b1 = Op(a3) on "/gpu:1"
+b2 = Op(b1) on "/gpu:1"
+b3 = Op(b2) on "/gpu:1")");
+  ASSERT_TRUE(graph.ok());
+  CompileRequest request{*graph, ops, oracle, {}, {}, UnitMachine(), {}};
+  request.verify_phases = true;
+  request.signature.fetches = {"b3:0", "own3:0"};
+  request.options.devices = {"gpu:0", "gpu:1"};
+  for (const int64_t budget : {0, 1024}) {
+    request.options.device_memory_bytes = budget;
+    const absl::StatusOr<Compiled> compiled = Compile(request);
+    ASSERT_TRUE(compiled.ok()) << compiled.status();
+    // Three operations, two copies between the devices, three operations, a copy to the host.
+    EXPECT_LE(compiled->plan.predicted_step_seconds, 3 + 2 + 3 + 1) << "budget " << budget;
+  }
+}
+
 // Whoever looks for a budget that is enough begins with what is told.
 TEST(SeveralDevices, SayWhatTheOneThatIsTooSmallNeeds) {
   const OpRegistry ops = TestOps();

@@ -1,6 +1,7 @@
 // Golden tests of the passes: graph text in, graph or plan text out (tests/golden/FOLDER).
 #include "absl/strings/str_cat.h"
 #include "graph/text.h"
+#include "graph/verify.h"
 #include "gtest/gtest.h"
 #include "passes/devices/place_devices.h"
 #include "passes/order/order_frees_first.h"
@@ -23,6 +24,7 @@
 #include "passes/rewrite/pack_rows.h"
 #include "passes/rewrite/slice_updates.h"
 #include "passes/shapes/infer_shapes.h"
+#include "passes/verify_graph.h"
 #include "plan/plan_text.h"
 #include "testlib/golden.h"
 #include "testlib/test_ops.h"
@@ -79,9 +81,9 @@ std::string FreesFirstOrder(const GoldenCase& golden) {
 }
 
 // The graph as a pass leaves it, under `title(changes)`. `pass(graph, inferred)` says how many nodes it changed; with `ops`
-// types are inferred before it.
+// types are inferred before it, and `phase` holds after it.
 template <typename Title, typename Pass>
-std::string Rewrite(const GoldenCase& golden, const OpRegistry* ops, Title title, Pass pass) {
+std::string Rewrite(const GoldenCase& golden, const OpRegistry* ops, Title title, Pass pass, GraphPhase phase = GraphPhase::kTyped) {
   absl::StatusOr<Graph> graph = ParseGraphText(golden.input);
   if (!graph.ok()) return ErrorText(graph.status());
   StubOracle oracle;
@@ -93,6 +95,8 @@ std::string Rewrite(const GoldenCase& golden, const OpRegistry* ops, Title title
   if (!changes.ok()) return ErrorText(changes.status());
   EXPECT_EQ(*changes > 0, before != GraphToText(*graph)) << "the pass must say whether it changed the graph";
   EXPECT_TRUE(CreationOrder(*graph).ok());
+  const absl::Status verified = ops != nullptr ? VerifyPhase(*graph, *ops, phase, "the pass") : VerifyGraph(*graph);
+  EXPECT_TRUE(verified.ok()) << verified;
   return absl::StrCat(title(*changes), "\n", GraphToText(*graph, {.attrs = false, .types = false}));
 }
 
@@ -103,7 +107,7 @@ std::string OrderVariables(const GoldenCase& golden) {
     const absl::StatusOr<bool> changed = OrderVariableAccesses(graph, ops);
     if (!changed.ok()) return changed.status();
     return *changed ? 1 : 0;
-  });
+  }, GraphPhase::kOrdered);
 }
 
 std::string Negated(const GoldenCase& golden) {
@@ -229,6 +233,7 @@ std::string Plan(const GoldenCase& golden) {
   const OpRegistry ops = TestOps();
   StubOracle oracle;
   CompileRequest request{*graph, ops, oracle, {}, {}, UnitMachine(), {}};
+  request.verify_phases = true;
   for (const std::string& feed : golden.List("feeds")) {
     request.signature.feeds[feed] = TensorType{DataType::kFloat, Shape({4})};
   }

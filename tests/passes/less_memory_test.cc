@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "gtest/gtest.h"
 #include "passes/pipeline.h"
+#include "passes/plan_devices.h"
 #include "testlib/random_graph.h"
 #include "testlib/random_request.h"
 #include "testlib/test_ops.h"
@@ -41,7 +42,7 @@ class LessMemoryTest : public testing::Test {
     request_.options.device_memory_bytes = budget;
     tried_.clear();
     const auto compile = [&](CompileRequest of, const PlanLimits& limits) -> absl::StatusOr<Compiled> {
-      EXPECT_EQ(limits.whole_budget_bytes, budget);
+      EXPECT_EQ(limits.whole_budgets[0], budget);
       tried_.push_back(of.options.BudgetOf(0));
       const absl::StatusOr<double> seconds = step(tried_.back());
       if (!seconds.ok()) return seconds.status();
@@ -129,7 +130,7 @@ TEST_F(LessMemoryTest, ItEndsWhereNothingFitsOrNothingIsLeftToGain) {
   EXPECT_GT(tried_.size(), 10u);
 }
 
-TEST_F(LessMemoryTest, NotForLargeGraphsNorAgainstTheClockNorBesideADisk) {
+TEST_F(LessMemoryTest, NotForLargeGraphsNorAgainstTheClock) {
   Find(1'000'000, Slower, 2, 20'000);
   EXPECT_TRUE(tried_.empty());
   double now = 0;
@@ -139,10 +140,76 @@ TEST_F(LessMemoryTest, NotForLargeGraphsNorAgainstTheClockNorBesideADisk) {
   deadline_ = Deadline([&now] { return now += 1; }, 20);
   Find(1'000'000, Slower);
   EXPECT_THAT(tried_, ::testing::SizeIs(::testing::AllOf(::testing::Gt(2u), ::testing::Lt(9u))));
-  deadline_ = Deadline();
+}
+
+TEST_F(LessMemoryTest, BesideADiskFewAreTried) {
+  Find(1'000'000, Slower);
+  const std::vector<int64_t> without = tried_;
   request_.disk_tier = true;
   Find(1'000'000, Slower);
-  EXPECT_TRUE(tried_.empty());
+  if (tried_.back() < 500'000) tried_.pop_back();
+  EXPECT_THAT(without, ::testing::IsSupersetOf(tried_));
+  EXPECT_THAT(tried_, ::testing::SizeIs(::testing::AllOf(::testing::Gt(3u), ::testing::Lt(without.size() / 3))));
+}
+
+// A device that needs nothing, of one byte, and one without a limit stay as they are.
+TEST_F(LessMemoryTest, BudgetsOfSeveralDevicesShrinkTogether) {
+  request_.options.devices = {"gpu:0", "gpu:1", "gpu:2", "gpu:3"};
+  const std::vector<int64_t> whole = {1'000'000, 1, 0, 500'000};
+  request_.options.device_memory_bytes_of = whole;
+  Compiled best = PlanOf(2);
+  best.plan.devices.resize(whole.size());
+  std::vector<std::vector<int64_t>> tried;
+  const auto compile = [&](const CompileRequest& of, const PlanLimits& limits) -> absl::StatusOr<Compiled> {
+    EXPECT_THAT(limits.whole_budgets, ::testing::ElementsAreArray(whole));
+    tried.push_back(of.options.device_memory_bytes_of);
+    if (tried.size() > 3) return absl::ResourceExhaustedError("does not fit");
+    Compiled compiled = PlanOf(tried.size() == 2 ? 1.5 : 3);
+    compiled.plan.devices.resize(whole.size());
+    return compiled;
+  };
+  const absl::StatusOr<Compiled> found = FindPlanForLess(request_, kNodes, std::move(best), 1, deadline_, compile);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->plan.predicted_step_seconds, 1.5);
+  ASSERT_EQ(tried.size(), 4u);
+  for (size_t i = 0; i < tried.size(); ++i) {
+    const std::vector<int64_t>& before = i == 0 ? whole : tried[i - 1];
+    EXPECT_LT(tried[i][0], before[0]);
+    EXPECT_EQ(tried[i][1], 1);
+    EXPECT_EQ(tried[i][2], 0);
+    EXPECT_LT(tried[i][3], before[3]);
+  }
+  for (size_t d = 0; d < whole.size(); ++d) EXPECT_EQ(found->plan.devices[d].budget_bytes, whole[d]);
+}
+
+// One that needs all that it has, and one that needs most of it.
+TEST_F(LessMemoryTest, DevicesThatAreTightKeepWhatTheyNeed) {
+  request_.options.devices = {"gpu:0", "gpu:1", "gpu:2"};
+  const std::vector<int64_t> whole = {1'000'000, 500'000, 300'000};
+  request_.options.device_memory_bytes_of = whole;
+  Compiled best = PlanOf(2);
+  best.plan.devices.resize(whole.size());
+  std::vector<std::vector<int64_t>> fit;
+  size_t refused = 0;
+  const auto compile = [&](const CompileRequest& of, const PlanLimits&) -> absl::StatusOr<Compiled> {
+    const std::vector<int64_t>& budgets = of.options.device_memory_bytes_of;
+    for (const auto& [device, least] : {std::pair<int32_t, int64_t>(1, 500'000), {2, 200'000}, {0, 400'000}}) {
+      if (budgets[device] >= least) continue;
+      ++refused;
+      return OfDevice(absl::ResourceExhaustedError("does not fit"), device);
+    }
+    fit.push_back(budgets);
+    Compiled compiled = PlanOf(3);
+    compiled.plan.devices.resize(whole.size());
+    return compiled;
+  };
+  const absl::StatusOr<Compiled> found = FindPlanForLess(request_, kNodes, std::move(best), 1, deadline_, compile);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(refused, 3u);
+  ASSERT_GT(fit.size(), 3u);
+  for (const std::vector<int64_t>& budgets : fit) EXPECT_EQ(budgets[1], whole[1]);
+  EXPECT_LT(fit.back()[0], 450'000);
+  EXPECT_LT(fit.back()[2], 300'000);
 }
 
 // Whole plans of random graphs, from little memory up.

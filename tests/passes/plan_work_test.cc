@@ -1,5 +1,6 @@
 // A search of more work goes on where one of less ended: its plan is never longer.
 #include <cstdint>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
@@ -55,16 +56,19 @@ TEST(PlanWork, HostMemoryThatIsEnoughForOtherPlansIsEnough) {
     tensorflowmem.options.strategy = "tensorflowmem";
     const absl::StatusOr<Compiled> fastest = Compile(request);
     if (!fastest.ok()) continue;
+    std::set<int64_t> planned_for;  // bytes of host memory
     for (CompileRequest* const other : {&first, &lru, &tensorflowmem}) {
       SCOPED_TRACE(absl::StrCat("seed ", seed, other == &first ? " first" : other == &lru ? " lru" : " tensorflowmem"));
       const absl::StatusOr<Compiled> enough = Compile(*other);
       if (!enough.ok()) continue;
       request.options.host_memory_bytes = other->options.host_memory_bytes = enough->plan.host_bytes;
       if (!Compile(*other).ok()) continue;  // states of nodes
-      const absl::StatusOr<Compiled> compiled = Compile(request);
-      ASSERT_TRUE(compiled.ok()) << compiled.status();
-      EXPECT_LE(compiled->plan.host_bytes, request.options.host_memory_bytes);
-      EXPECT_EQ(compiled->plan.strategy, "planned");
+      if (planned_for.insert(request.options.host_memory_bytes).second) {
+        const absl::StatusOr<Compiled> compiled = Compile(request);
+        ASSERT_TRUE(compiled.ok()) << compiled.status();
+        EXPECT_LE(compiled->plan.host_bytes, request.options.host_memory_bytes);
+        EXPECT_EQ(compiled->plan.strategy, "planned");
+      }
       int& needed = other == &first ? first_needed : other == &lru ? lru_needed : tensorflowmem_needed;
       if (fastest->plan.host_bytes > request.options.host_memory_bytes) ++needed;
     }

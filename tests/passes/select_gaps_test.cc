@@ -65,6 +65,29 @@ TEST(SelectGaps, OneLargeCopyIsCheaperThanManySmallOnesOfAsManyBytes) {
   EXPECT_EQ(kept.small, kLargeBytes);
 }
 
+// A variable that is read, then overwritten, and an activation from the first operation to the last. The one in the middle has room for the variable
+// alone beside its scratch, or, with a larger budget, for both.
+TEST(SelectGaps, AVariableThatIsOverwrittenStaysWhereItWouldBeCopiedOut) {
+  AccessGraph graph;
+  graph.storages.push_back({.kind = StorageKind::kVariable, .size_bytes = kLargeBytes});
+  graph.storages.push_back({.kind = StorageKind::kActivation, .size_bytes = 2 * kLargeBytes});
+  graph.seconds.assign(kOperations, 1);
+  graph.scratch_bytes.assign(kOperations, 0);
+  graph.scratch_bytes[kOperations / 2] = 3 * kLargeBytes;
+  graph.partition.assign(kOperations, 0);
+  graph.first_access.push_back(0);
+  for (int32_t i = 0; i < kOperations; ++i) {
+    if (i == 1 || i == kOperations - 2) graph.accesses.push_back({0, i == 1, i != 1});
+    if (i == 0 || i == kOperations - 1) graph.accesses.push_back({1, i != 0, i == 0});
+    graph.first_access.push_back(static_cast<int64_t>(graph.accesses.size()));
+  }
+  const GapGraph gaps = OrderedGaps(graph, kLargeBytes);
+  for (const int64_t budget : {4 * kLargeBytes, 6 * kLargeBytes}) {
+    const Selection selection = SelectGaps(gaps, {budget, {}, 0}, 0, {}, {.allowed = true});
+    for (int64_t k = gaps.first_gap[0]; k < gaps.first_gap[1]; ++k) EXPECT_TRUE(selection.kept[k]) << "gap " << k << ", budget " << budget;
+  }
+}
+
 TEST(SelectGaps, WhatSelectionsShareChangesNone) {
   int shared = 0;
   for (uint32_t seed = 0; seed < 40; ++seed) {

@@ -103,6 +103,14 @@ TEST(PlanVerifierTest, AddressesNearTheLargestInteger) {
               HasSubstr("outside of an arena or not aligned"));
 }
 
+TEST(PlanVerifierTest, WhatStaysHasAPlaceOfItsOwn) {
+  EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) {
+                plan.variables.push_back({.name = "v", .type = Floats(4), .resident_offset = 0});
+                plan.constants.push_back({.name = "c", .value = Tensor(DataType::kFloat, Shape({4})), .resident_offset = 0});
+              }),
+              HasSubstr("'c' at 0 and 'v' at 0 of device 0 stay in one place"));
+}
+
 TEST(PlanVerifierTest, ErrorsAreOnOneLine) {
   EXPECT_THAT(VerdictAfter([](ExecutionPlan& plan) {
                 plan.variables.push_back({.name = "v\nw", .type = Floats(4), .resident_offset = 8});

@@ -16,6 +16,7 @@ inline CompileRequest RequestOf(RandomGraph& random, const OpRegistry& ops, Kern
   request.signature.feeds["n0:0"] = {DataType::kFloat, graph.node(NodeId{0}).attrs.GetOr<Shape>("shape", {})};
   request.signature.targets = random.targets();
   request.signature.fetches = {absl::StrCat("n", graph.num_ids() - 1, ":0")};
+  request.verify_phases = true;
   for (int d = 0; d < devices; ++d) request.options.devices.push_back(absl::StrCat("gpu:", d));
   return request;
 }
