@@ -111,7 +111,9 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(std::shared_ptr<const
     }
   }
   executor->dirty_.assign(plan->variables.size(), false);
-  executor->arenas_.assign(plan->devices.size(), nullptr);
+  for (size_t d = 0; d < plan->devices.size(); ++d) {
+    executor->places_.emplace_back(*plan, static_cast<int32_t>(d), context.devices[d], executor->variables_);
+  }
   EngineOptions engine_options;
   engine_options.runner = context.runner;
   engine_options.link_bytes_per_second = options.link_gbps * 1e9;
@@ -127,7 +129,13 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(std::shared_ptr<const
 }
 
 Executor::~Executor() {
-  const absl::Status flushed = context_.variables->Release(this);
+  VariableStore& variables = *context_.variables;
+  absl::Status flushed = variables.owner() == this ? variables.Acquire(nullptr) : absl::OkStatus();
+  for (DevicePlaces& places : places_) {
+    if (!places.has_constants()) continue;
+    flushed.Update(variables.Release());  // whose turn it is may share them
+    places.ForgetConstants(variables.residents());
+  }
   if (!flushed.ok()) LOG(ERROR) << flushed;
 }
 
@@ -157,92 +165,78 @@ absl::Status Executor::CheckVariables() const {
 
 absl::Status Executor::Activate() {
   if (context_.variables->owner() == this && !places_are_stale_) return absl::OkStatus();
-  // The former owner's values go home before its arena is taken.
-  MR_RETURN_IF_ERROR(context_.variables->Acquire(nullptr));
-  std::vector<void*> arenas;
-  for (size_t d = 0; d < context_.devices.size(); ++d) {
-    const PlanDevice& device = plan().devices[d];
-    MR_ASSIGN_OR_RETURN(void* arena,
-                        context_.devices[d]->ReserveArena(std::max(device.arena_bytes, device.budget_bytes)));
-    arenas.push_back(arena);
-  }
+  // The former owner's values go home before its pool is taken.
+  MR_RETURN_IF_ERROR(context_.variables->Release());
   void* pool = nullptr;
   if (context_.devices[0]->has_data()) {
     MR_ASSIGN_OR_RETURN(pool, context_.host->ReservePool(plan().host_pool_bytes, constant_bytes_));
   }
-  arenas_ = arenas;
-  pool_ = pool;
-  program_->Bind(arenas_, pool_);
-  MR_RETURN_IF_ERROR(LoadResidents());
+  MR_RETURN_IF_ERROR(TakeDevices());
+  std::vector<ArenaMap> maps;
+  for (const DevicePlaces& places : places_) maps.push_back(places.map());
+  const int64_t memory_moves = context_.host->pool_mappings() + context_.variables->residents().arena_moves();
+  if (pool != pool_ || maps != maps_ || memory_moves != memory_moves_ || plan().tiered) {
+    program_->Bind(maps, pool);
+    maps_ = std::move(maps);
+    pool_ = pool;
+    memory_moves_ = memory_moves;
+  }
+  MR_RETURN_IF_ERROR(LoadPool());
   places_are_stale_ = false;
   return context_.variables->Acquire(this);
 }
 
-absl::Status Executor::ReadHome(size_t i, absl::FunctionRef<absl::Status(const void*, int64_t, int64_t)> take) const {
-  if (plan().variables[i].whole.empty()) return context_.variables->ReadHome(*variables_[i], take);
-  return take(program_->home(i), 0, plan().variables[i].type.size_bytes());
-}
-
-absl::Status Executor::WriteHome(size_t i, absl::FunctionRef<absl::Status(void*, int64_t, int64_t)> fill) {
-  if (plan().variables[i].whole.empty()) return context_.variables->WriteHome(*variables_[i], fill);
-  return fill(program_->home(i), 0, plan().variables[i].type.size_bytes());
-}
-
-absl::Status Executor::LoadResidents() {
+absl::Status Executor::TakeDevices() {
+  Residents& residents = context_.variables->residents();
+  std::vector<char*> arenas;
+  for (size_t d = 0; d < places_.size(); ++d) {
+    const PlanDevice& device = plan().devices[d];
+    MR_ASSIGN_OR_RETURN(char* const arena, residents.ReserveArena(*context_.devices[d], std::max(device.arena_bytes, device.budget_bytes)));
+    arenas.push_back(arena);
+  }
+  std::set<const Resident*> shared;
+  for (size_t d = 0; d < places_.size(); ++d) places_[d].Choose(residents, arenas[d], residents.arena_bytes(*context_.devices[d]), shared);
+  const auto is_shared = [&](const Resident& resident) { return shared.count(&resident) > 0; };
   for (size_t i = 0; i < variables_.size(); ++i) {
-    const PlanVariable& variable = plan().variables[i];
-    char* arena = static_cast<char*>(arenas_[variable.device]);
-    if (!stays_in_memory(i) || arena == nullptr || !variables_[i]->initialized) continue;
-    MR_RETURN_IF_ERROR(ReadHome(i, [&](const void* piece, int64_t at, int64_t size) {
-      if (variable.resident_offset != kNoAddress) {
-        return context_.devices[variable.device]->CopyToDevice(arena + variable.resident_offset + at, piece, size);
-      }
-      CopyBytes(static_cast<char*>(pool_) + variable.host_offset + at, piece, size);
+    const bool stays = plan().variables[i].resident_offset != kNoAddress;
+    // The plan may take it from its home at any time, however new the value is that it finds.
+    if (!stays || program_->uses_home(i)) MR_RETURN_IF_ERROR(residents.Flush(variables_[i]));
+    if (stays || program_->writes(i)) MR_RETURN_IF_ERROR(residents.RemoveAllOf(*variables_[i], is_shared));
+  }
+  for (DevicePlaces& places : places_) MR_RETURN_IF_ERROR(places.Load(residents, shared));
+  return absl::OkStatus();
+}
+
+absl::Status Executor::LoadPool() {
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    if (!stays_in_pool(i) || !variables_[i]->initialized) continue;
+    MR_RETURN_IF_ERROR(context_.variables->ReadHome(*variables_[i], [&](const void* piece, int64_t at, int64_t size) {
+      CopyBytes(in_pool(i) + at, piece, size);
       return absl::OkStatus();
     }));
-  }
-  for (const PlanConstant& constant : plan().constants) {
-    void* arena = arenas_[constant.device];
-    if (constant.resident_offset == kNoAddress || arena == nullptr) continue;
-    MR_RETURN_IF_ERROR(context_.devices[constant.device]->CopyToDevice(
-        static_cast<char*>(arena) + constant.resident_offset, constant.value.data(), constant.value.size_bytes()));
   }
   return absl::OkStatus();
 }
 
 absl::Status Executor::Flush() {
-  absl::Status error;
-  std::vector<std::string> lost;
+  LostValues lost;
   for (size_t i = 0; i < variables_.size(); ++i) {
     if (!dirty_[i]) continue;
-    const PlanVariable& variable = plan().variables[i];
-    const char* arena = static_cast<const char*>(arenas_[variable.device]);
-    const absl::Status copied = WriteHome(i, [&](void* piece, int64_t at, int64_t size) {
-      if (variable.resident_offset != kNoAddress) {
-        return context_.devices[variable.device]->CopyToHost(piece, arena + variable.resident_offset + at, size);
-      }
-      CopyBytes(piece, static_cast<const char*>(pool_) + variable.host_offset + at, size);
+    const absl::Status copied = context_.variables->WriteHome(*variables_[i], [&](void* piece, int64_t at, int64_t size) {
+      CopyBytes(piece, in_pool(i) + at, size);
       return absl::OkStatus();
     });
     dirty_[i] = false;
-    if (copied.ok()) continue;
-    error = copied;
-    variables_[i]->initialized = false;  // the home is older than the last step, or half written
-    if (lost.empty() || lost.back() != variables_[i]->name) lost.push_back(variables_[i]->name);
+    if (!copied.ok()) lost.Add(*variables_[i], copied);
   }
-  if (lost.empty()) return absl::OkStatus();
-  return WithMessage(error, absl::StrCat(error.message(), "; the last values of variables that lived outside of "
-                                         "their homes are lost: ", absl::StrJoin(lost, ", ")));
+  return lost.status();
 }
 
 void Executor::CommitVariables() {
   const VariableState& state = program_->variable_state();
   for (size_t i = 0; i < variables_.size(); ++i) {
-    if (plan().variables[i].resident_offset != kNoAddress) {
-      dirty_[i] = !state.at_home[i];
-    } else if (state.changed[i] && stays_in_memory(i)) {
-      dirty_[i] = true;
-    }
+    if (Resident* const on_device = resident(i); on_device != nullptr) on_device->newer = !state.at_home[i];
+    if (state.changed[i] && stays_in_pool(i)) dirty_[i] = true;
     if (state.changed[i]) variables_[i]->initialized = state.initialized[i];
   }
 }
@@ -293,7 +287,8 @@ void Executor::BeginVariables() {
   for (size_t i = 0; i < variables_.size(); ++i) {
     state.initialized[i] = variables_[i]->initialized;
     state.changed[i] = false;
-    state.at_home[i] = !dirty_[i];
+    const Resident* const on_device = resident(i);
+    state.at_home[i] = on_device == nullptr ? !dirty_[i] : !on_device->newer;
   }
 }
 
@@ -351,8 +346,8 @@ absl::Status Executor::RunStep(absl::Span<const Tensor> feeds, std::vector<Tenso
   StepStats measured;
   const absl::Status status = engine_->RunStep({feed_data, fetch_data, recording_}, &measured);
   if (has_data) CommitVariables();
-  places_are_stale_ = !status.ok() && has_data && program_->residents_leave();
   if (!status.ok()) {
+    for (DevicePlaces& places : places_) places_are_stale_ = places.ForgetWhatLeaves(context_.variables->residents()) || places_are_stale_;
     RestoreStates();
     std::vector<std::string> changed = ChangedVariables();
     const absl::Status described = DescribeFailure(status, options_.undone ? std::vector<std::string>() : changed);

@@ -9,7 +9,8 @@
 //   (*executor)->RunStep(feeds, &fetches, &stats);
 //
 // Everything is built in Create; a step allocates no device memory and no memory of the lanes. All executors of a
-// session share its devices, host memory and variables; they may be used in turn, one thread at a time.
+// session share its devices, host memory and variables; they may be used in turn, one thread at a time. Variables and constants
+// that stay on a device are found there by the next one, where its plan leaves them room (device_places.h).
 #ifndef MILLRACE_RUNTIME_EXECUTOR_H_
 #define MILLRACE_RUNTIME_EXECUTOR_H_
 
@@ -21,6 +22,7 @@
 #include "absl/types/span.h"
 #include "millrace/plan.h"
 #include "millrace/tensor.h"
+#include "runtime/device_places.h"
 #include "runtime/disk_tier.h"
 #include "runtime/host_memory.h"
 #include "runtime/kernel_cache.h"
@@ -49,10 +51,10 @@ struct ExecutorOptions {
   double disk_gbps = 0;    // pace of both disk lanes; 0: none
   bool trace = false;      // StepStats::trace; always filled on a device without data
   bool undone = false;     // whoever runs a step takes back what it changed, so that errors tell of nothing
-  LaneObserver* observer = nullptr;  // tests
+  LaneObserver* observer = nullptr;
 };
 
-class Executor final : private ResidentOwner {
+class Executor final : private PoolOwner {
  public:
   // Makes kernels and declares variables. The first error of the plan, a kernel that is missing or needs more
   // scratch than planned, a variable of another type, host memory over its limit: nothing has run.
@@ -76,20 +78,20 @@ class Executor final : private ResidentOwner {
   void set_recording(bool recording) { recording_ = recording; }
 
   const ExecutionPlan& plan() const { return program_->plan(); }
+  const Program& program() const { return *program_; }
 
  private:
   Executor(const RuntimeContext& context, const ExecutorOptions& options) : context_(context), options_(options) {}
   absl::Status CheckFeeds(absl::Span<const Tensor> feeds) const;
   absl::Status CheckVariables() const;
-  absl::Status LoadResidents();
+  absl::Status TakeDevices();
+  absl::Status LoadPool();
   absl::Status Flush() override;
   void Deactivate() override { engine_->LeavePool(); }
-  // As VariableStore's, of plan variable i, which may be a part.
-  absl::Status ReadHome(size_t i, absl::FunctionRef<absl::Status(const void* piece, int64_t at, int64_t size)> take) const;
-  absl::Status WriteHome(size_t i, absl::FunctionRef<absl::Status(void* piece, int64_t at, int64_t size)> fill);
-  bool stays_in_memory(size_t variable) const {
-    return plan().variables[variable].resident_offset != kNoAddress || plan().variables[variable].host_offset != kNoAddress;
-  }
+  // What of plan variable i stays on its device; nullptr: nothing.
+  Resident* resident(size_t i) const { return places_[plan().variables[i].device].resident(i); }
+  char* in_pool(size_t i) const { return static_cast<char*>(pool_) + plan().variables[i].host_offset; }
+  bool stays_in_pool(size_t i) const { return plan().variables[i].host_offset != kNoAddress; }
   // Before a step: what the variables hold.
   void BeginVariables();
   // After it: which values outlive it.
@@ -113,10 +115,12 @@ class Executor final : private ResidentOwner {
   std::unique_ptr<Program> program_;
   std::unique_ptr<LaneEngine> engine_;
   std::vector<StoredVariable*> variables_;  // as plan.variables
-  std::vector<bool> dirty_;                 // the device holds a newer value than the home
-  bool places_are_stale_ = false;           // a step failed in which resident variables leave: their places may hold others
-  std::vector<void*> arenas_;               // as plan.devices
+  std::vector<bool> dirty_;                 // the host pool holds a newer value than the home
+  bool places_are_stale_ = false;           // a step failed within which something that stays is elsewhere: its place may hold others
+  std::vector<DevicePlaces> places_;        // as plan.devices
+  std::vector<ArenaMap> maps_;              // that addresses were resolved against
   void* pool_ = nullptr;
+  int64_t memory_moves_ = -1;  // of pools and arenas, when addresses were resolved
   std::vector<char> states_before_;   // Program::states, one after another
   int64_t constant_bytes_ = 0;
   int64_t pool_end_ = 0;      // highest end of a place in the host pool that holds a variable for good

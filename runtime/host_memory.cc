@@ -77,6 +77,7 @@ absl::StatusOr<void*> HostMemory::ReservePool(int64_t bytes, int64_t constant_by
     MR_ASSIGN_OR_RETURN(pool_, MappedRegion::Create(bytes, "the pool of swapped tensors"));
     Announce(pool_);
     pool_bytes_ = bytes;
+    ++pool_mappings_;
   }
   return pool_.data();
 }

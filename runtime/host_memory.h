@@ -47,6 +47,8 @@ class HostMemory {
   int64_t limit_bytes() const { return limit_bytes_; }
   int64_t home_bytes() const { return home_bytes_; }
   int64_t pool_bytes() const { return pool_bytes_; }
+  // How often a pool was mapped: it may be another one at the same address.
+  int64_t pool_mappings() const { return pool_mappings_; }
 
  private:
   absl::Status CheckLimit(int64_t wanted_bytes, const std::string& what) const;
@@ -58,6 +60,7 @@ class HostMemory {
   HostMemoryListener* listener_ = nullptr;
   int64_t home_bytes_ = 0;
   int64_t pool_bytes_ = 0;
+  int64_t pool_mappings_ = 0;
   int64_t constant_bytes_ = 0;
   MappedRegion pool_;
   std::vector<MappedRegion> blocks_;  // of homes

@@ -15,7 +15,7 @@ class Program;
 class TaskRunner;
 struct StepBindings;
 
-// Called by tests around every step of every lane, on the thread that runs it.
+// Called before every step of every lane, on the thread that runs it.
 class LaneObserver {
  public:
   virtual ~LaneObserver() = default;

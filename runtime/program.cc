@@ -150,6 +150,7 @@ absl::StatusOr<std::unique_ptr<Program>> Program::Create(std::shared_ptr<const E
     }
   }
   program->FindFormerValues();
+  program->FindUsesOfVariables();
   return program;
 }
 
@@ -165,9 +166,18 @@ void Program::FindFormerValues() {
       const int32_t v = op.step->writes_variable;
       op.carries_former_value =
           v >= 0 && plan_->variables[v].resident_offset != kNoAddress && op.step->position < first_write[v];
-      const HostRef& host = op.step->host;
-      residents_leave_ = residents_leave_ || (lane.lane->kind == LaneKind::kToDevice && host.kind == HostRef::Kind::kVariable &&
-                                              plan_->variables[host.index].resident_offset != kNoAddress);
+    }
+  }
+}
+
+void Program::FindUsesOfVariables() {
+  uses_home_.resize(plan_->variables.size(), false);
+  writes_.resize(plan_->variables.size(), false);
+  for (const ProgramLane& lane : lanes_) {
+    for (const VariableWrite& write : lane.writes) writes_[write.variable] = true;
+    for (const CopyOp& op : lane.copies) {
+      if (op.step->host.kind == HostRef::Kind::kVariable) uses_home_[op.step->host.index] = true;
+      if (op.step->writes_variable >= 0) uses_home_[op.step->writes_variable] = writes_[op.step->writes_variable] = true;
     }
   }
 }
@@ -319,16 +329,16 @@ absl::Status Program::AddCopyLane(int32_t l) {
   return absl::OkStatus();
 }
 
-void Program::Bind(absl::Span<void* const> arenas, void* pool) {
+void Program::Bind(absl::Span<const ArenaMap> maps, void* pool) {
   ++binding_;
   pool_ = pool;
   for (size_t l = 0; l < lanes_.size(); ++l) {
     ProgramLane& lane = lanes_[l];
-    char* arena = static_cast<char*>(arenas[lane.lane->device]);
-    BindCompute(lane, arena);
+    const ArenaMap& map = maps[lane.lane->device];
+    BindCompute(lane, map);
     for (CopyOp& op : lane.copies) {
       const CopyStep& step = *op.step;
-      op.device_address = arena == nullptr ? nullptr : arena + step.device_offset;
+      op.device_address = map.base() == nullptr ? nullptr : map.At(step.device_offset);
       if (step.host.kind == HostRef::Kind::kPool) op.host_address = static_cast<char*>(pool) + step.host.offset_bytes;
       if (step.host.kind == HostRef::Kind::kVariable) {
         op.host_address = plan_->tiered ? static_cast<char*>(pool) + step.host.offset_bytes : home(step.host.index);
@@ -341,7 +351,7 @@ void Program::Bind(absl::Span<void* const> arenas, void* pool) {
   }
 }
 
-void Program::BindCompute(ProgramLane& lane, char* arena) {
+void Program::BindCompute(ProgramLane& lane, const ArenaMap& map) {
   const size_t l = &lane - lanes_.data();
   void** pointer = pointers_[l].data();
   const bool** flag = flags_[l].data();
@@ -350,7 +360,7 @@ void Program::BindCompute(ProgramLane& lane, char* arena) {
     const ComputeStep& step = lane.lane->compute[i];
     KernelContext& context = lane.compute[i].context;
     const auto resolve = [&](int64_t offset) -> void* {
-      return offset == kNoAddress || arena == nullptr ? empty_tensor : arena + offset;
+      return offset == kNoAddress || map.base() == nullptr ? empty_tensor : map.At(offset);
     };
     context.inputs = pointer;
     for (size_t k = 0; k < step.inputs.size(); ++k) {

@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "millrace/kernel.h"
 #include "millrace/plan.h"
+#include "runtime/device_places.h"
 #include "runtime/dynamic_op.h"
 #include "runtime/kernel_cache.h"
 #include "runtime/runtime_device.h"
@@ -115,8 +116,8 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
-  // Resolves addresses against these bases (one arena per plan device). Not during a step.
-  void Bind(absl::Span<void* const> arenas, void* pool);
+  // Resolves addresses, with one map per plan device. Not during a step.
+  void Bind(absl::Span<const ArenaMap> maps, void* pool);
   // How often Bind has been called: an engine that keeps addresses must take new ones when this has changed.
   int64_t binding() const { return binding_; }
 
@@ -129,18 +130,22 @@ class Program {
   void MarkWrites(const ProgramLane& lane, const ComputeOp& op, bool finished) const;
   // `carries_former_value`: what it has carried home is the value from before the step.
   void MarkCopy(const CopyOp& op, bool carries_former_value) const;
-  // Some resident variable leaves the device within the step and comes back: after a step that failed half-way, its
-  // place may hold anything.
-  bool residents_leave() const { return residents_leave_; }
+  // Whether some copy of the step is from or to the home of plan variable `index`.
+  bool uses_home(size_t index) const { return uses_home_[index]; }
+  // Whether some step gives it a value.
+  bool writes(size_t index) const { return writes_[index]; }
   StoredVariable& variable(int32_t index) const { return *variables_[index]; }
   // Where plan variable `index` is in host memory: its home, or its part of one; not of variables on disk.
   void* home(int32_t index) const;
   // Base of the host pool that addresses were resolved against.
   void* pool() const { return pool_; }
-  // Computes the op on this thread.
-  absl::Status RunOp(const ComputeOp& op) const {
-    const auto run = [](const Kernel& kernel, const KernelContext& context) { return kernel.Run(context); };
-    return op.dynamic == nullptr ? op.kernel->Run(op.context) : op.dynamic->Run(op.context, dynamic_shapes_, run);
+  // Computes the op on this thread. `begun`: its kernel was called, and may have written whatever it returned.
+  absl::Status RunOp(const ComputeOp& op, bool& begun) const {
+    const auto run = [&](const Kernel& kernel, const KernelContext& context) {
+      begun = true;
+      return kernel.Run(context);
+    };
+    return op.dynamic == nullptr ? run(*op.kernel, op.context) : op.dynamic->Run(op.context, dynamic_shapes_, run);
   }
   // Of plan.dynamic_tensors in the step that runs; ops with dynamic shapes write them.
   std::vector<Shape>& dynamic_shapes() const { return dynamic_shapes_; }
@@ -155,12 +160,13 @@ class Program {
                             VariableStore& variables, const ProgramOptions& options);
   absl::Status AddCopyLane(int32_t lane);
   void FindFormerValues();
-  void BindCompute(ProgramLane& lane, char* arena);
+  void FindUsesOfVariables();
+  void BindCompute(ProgramLane& lane, const ArenaMap& map);
 
   std::shared_ptr<const ExecutionPlan> plan_;
   std::vector<ProgramLane> lanes_;
   int64_t binding_ = 0;
-  bool residents_leave_ = false;
+  std::vector<bool> uses_home_, writes_;  // as plan.variables
   std::map<char*, int64_t> states_;
   mutable VariableState variable_state_;
   std::vector<StoredVariable*> variables_;              // as plan.variables

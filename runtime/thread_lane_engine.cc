@@ -292,9 +292,10 @@ absl::Status ThreadLaneEngine::RunOp(int32_t l, int64_t step) {
   }
   const bool trace = recording_;
   if (trace) record.trace[step].start_seconds = Now();
-  absl::Status status = WithoutKernelExceptions([&] { return program_.RunOp(op); });
+  bool begun = false;
+  absl::Status status = WithoutKernelExceptions([&] { return program_.RunOp(op, begun); });
   if (trace) record.trace[step].end_seconds = Now();
-  program_.MarkWrites(lane, op, status.ok());
+  if (begun || status.ok()) program_.MarkWrites(lane, op, status.ok());
   return status;
 }
 

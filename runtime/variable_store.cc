@@ -85,6 +85,18 @@ absl::Status VariableStore::WriteHome(StoredVariable& variable,
   return absl::OkStatus();
 }
 
+absl::Status VariableStore::ReadPart(const StoredVariable& variable, int64_t offset, int64_t bytes,
+                                     absl::FunctionRef<absl::Status(const void*, int64_t, int64_t)> take) {
+  if (bytes == variable.type.size_bytes()) return ReadHome(variable, take);
+  return take(static_cast<const char*>(variable.home) + offset, 0, bytes);
+}
+
+absl::Status VariableStore::WritePart(StoredVariable& variable, int64_t offset, int64_t bytes,
+                                      absl::FunctionRef<absl::Status(void*, int64_t, int64_t)> fill) {
+  if (bytes == variable.type.size_bytes()) return WriteHome(variable, fill);
+  return fill(static_cast<char*>(variable.home) + offset, 0, bytes);
+}
+
 const StoredVariable* VariableStore::Find(const std::string& name) const {
   auto it = variables_.find(name);
   return it == variables_.end() ? nullptr : it->second.get();
@@ -157,6 +169,7 @@ absl::StatusOr<std::map<std::string, Tensor>> VariableStore::Read() {
 
 absl::Status VariableStore::ReadEach(absl::FunctionRef<absl::Status(const std::string& name, Tensor value)> take) {
   if (owner_ != nullptr) MR_RETURN_IF_ERROR(owner_->Flush());
+  MR_RETURN_IF_ERROR(residents_.Flush(nullptr));
   for (const auto& [name, variable] : variables_) {
     if (!variable->initialized) continue;
     MR_ASSIGN_OR_RETURN(Tensor value, CopyOf(*variable));
@@ -168,6 +181,7 @@ absl::Status VariableStore::ReadEach(absl::FunctionRef<absl::Status(const std::s
 absl::StatusOr<Tensor> VariableStore::Read(const std::string& name) {
   if (owner_ != nullptr) MR_RETURN_IF_ERROR(owner_->Flush());
   const StoredVariable* const variable = Find(name);
+  if (variable != nullptr) MR_RETURN_IF_ERROR(residents_.Flush(variable));
   if (variable == nullptr || !variable->initialized) {
     return absl::FailedPreconditionError(absl::StrCat("variable '", name, "' has no value"));
   }
@@ -184,11 +198,15 @@ absl::StatusOr<Tensor> VariableStore::CopyOf(const StoredVariable& variable) {
   return value;
 }
 
+absl::Status VariableStore::BringHome(const StoredVariable& variable) {
+  MR_RETURN_IF_ERROR(Release());
+  return residents_.RemoveAllOf(variable, [](const Resident&) { return false; });
+}
+
 absl::Status VariableStore::Clear(const std::string& name) {
   const auto it = variables_.find(name);
   if (it == variables_.end() || !it->second->initialized) return absl::OkStatus();
-  // It must not go on with a copy of its own.
-  if (owner_ != nullptr) MR_RETURN_IF_ERROR(Release(owner_));
+  MR_RETURN_IF_ERROR(BringHome(*it->second));
   it->second->initialized = false;
   return absl::OkStatus();
 }
@@ -201,8 +219,7 @@ absl::Status VariableStore::Set(const std::string& name, const Tensor& value) {
   if (variable == nullptr) {
     MR_ASSIGN_OR_RETURN(variable, Make(name, value.type()));
   }
-  // What is on the device would be older than the home from here on.
-  if (owner_ != nullptr) MR_RETURN_IF_ERROR(Release(owner_));
+  MR_RETURN_IF_ERROR(BringHome(*variable));
   const char* const data = static_cast<const char*>(value.data());
   MR_RETURN_IF_ERROR(WriteHome(*variable, [&](void* piece, int64_t at, int64_t size) {
     CopyBytes(piece, data + at, size);
@@ -216,8 +233,8 @@ absl::Status VariableStore::Replace(const std::string& name, const Tensor& value
   const auto it = variables_.find(name);
   if (it != variables_.end() && it->second->type != value.type()) {
     MR_RETURN_IF_ERROR(CheckHasHome(name, value.type()));
-    if (owner_ != nullptr) MR_RETURN_IF_ERROR(Release(owner_));
     StoredVariable& variable = *it->second;
+    MR_RETURN_IF_ERROR(BringHome(variable));
     if (value.size_bytes() > variable.room_bytes) MR_RETURN_IF_ERROR(FindHome(variable, value.size_bytes()));
     variable.type = value.type();
     variable.initialized = variable.declared = false;
@@ -225,19 +242,23 @@ absl::Status VariableStore::Replace(const std::string& name, const Tensor& value
   return Set(name, value);
 }
 
-absl::Status VariableStore::Acquire(ResidentOwner* owner) {
-  if (owner_ == owner) return absl::OkStatus();
-  if (owner_ != nullptr) MR_RETURN_IF_ERROR(Release(owner_));
+absl::Status VariableStore::Acquire(PoolOwner* owner) {
+  if (owner_ != owner) MR_RETURN_IF_ERROR(Release());
   owner_ = owner;
-  return absl::OkStatus();
+  return owner == nullptr ? residents_.Flush(nullptr) : absl::OkStatus();
 }
 
-absl::Status VariableStore::Release(ResidentOwner* owner) {
-  if (owner_ != owner || owner == nullptr) return absl::OkStatus();
+absl::Status VariableStore::Release() {
+  if (owner_ == nullptr) return absl::OkStatus();
   const absl::Status flushed = owner_->Flush();
   owner_->Deactivate();
   owner_ = nullptr;
   return flushed;
+}
+
+absl::Status VariableStore::LeaveDevices() {
+  MR_RETURN_IF_ERROR(Release());
+  return residents_.RemoveAll();
 }
 
 }  // namespace millrace

@@ -1,8 +1,8 @@
 // Variables of a session: their homes in host memory by name, and the state blocks of nodes (the stream position of
 // a random op). They persist from step to step and from plan to plan.
 //
-// An executor whose variables live on the device owns the newest values until it is asked to flush; the store asks
-// before anyone else reads or writes. One thread at a time; not during a step.
+// What stays on devices (residents.h) may be newer than the homes, and so may what the executor whose turn it is holds in the host pool;
+// the store brings it home before anyone else reads or writes. One thread at a time; not during a step.
 #ifndef MILLRACE_RUNTIME_VARIABLE_STORE_H_
 #define MILLRACE_RUNTIME_VARIABLE_STORE_H_
 
@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "millrace/tensor.h"
 #include "runtime/host_memory.h"
+#include "runtime/residents.h"
 
 namespace millrace {
 
@@ -22,7 +23,7 @@ struct StoredVariable {
   TensorType type;
   void* home = nullptr;      // room_bytes, fixed for the store's life; nullptr when it is on disk
   int64_t room_bytes = 0;    // of its home, or of each place on disk: type.size_bytes(), or more when the type was another
-  bool initialized = false;  // home (or the owner's device memory) holds a value
+  bool initialized = false;  // home (or where it stays) holds a value
   bool declared = false;     // a program uses it
   // A home on disk has two places: a value is written to the one that is not `disk_place` and counts from when it is
   // whole, so a write that fails leaves the former value.
@@ -32,11 +33,11 @@ struct StoredVariable {
 
 class DiskTier;
 
-// Who may hold newer values than the homes do.
-class ResidentOwner {
+// Whose turn it is: who may hold newer values in the host pool than the homes do.
+class PoolOwner {
  public:
-  virtual ~ResidentOwner() = default;
-  // Copies what is newer on the device to the homes. An error names the variables whose values are lost; they count as
+  virtual ~PoolOwner() = default;
+  // Copies what is newer in the pool to the homes. An error names the variables whose values are lost; they count as
   // not initialised then.
   virtual absl::Status Flush() = 0;
   // After that, when the owner is one no more.
@@ -59,10 +60,15 @@ class VariableStore {
                         absl::FunctionRef<absl::Status(const void* piece, int64_t at, int64_t size)> take);
   // Gives the home a new value; after an error a home on disk has the former one.
   absl::Status WriteHome(StoredVariable& variable, absl::FunctionRef<absl::Status(void* piece, int64_t at, int64_t size)> fill);
+  // The same of `bytes` of it from `offset` on: all of them, unless the home is in memory.
+  absl::Status ReadPart(const StoredVariable& variable, int64_t offset, int64_t bytes,
+                        absl::FunctionRef<absl::Status(const void* piece, int64_t at, int64_t size)> take);
+  absl::Status WritePart(StoredVariable& variable, int64_t offset, int64_t bytes,
+                         absl::FunctionRef<absl::Status(void* piece, int64_t at, int64_t size)> fill);
 
   // The variable of that name for a program, made when it is new. InvalidArgument when it exists with another type.
   absl::StatusOr<StoredVariable*> Declare(const std::string& name, const TensorType& type);
-  // nullptr when unknown. Its home may be older than the owner's value.
+  // nullptr when unknown. Its home may be older than its value.
   const StoredVariable* Find(const std::string& name) const;
 
   // Zeroed memory that belongs to the node `node`, the same on every call.
@@ -88,17 +94,22 @@ class VariableStore {
   // The variable of that name has no value from now on; it need not have had one, or be declared.
   absl::Status Clear(const std::string& name);
 
-  // Makes `owner` (may be null) the one executor that may hold newer values; the former one is flushed and
-  // deactivated. The error is its flush's.
-  absl::Status Acquire(ResidentOwner* owner);
-  // Flushes and forgets `owner` if it is the present one, also when the flush fails.
-  absl::Status Release(ResidentOwner* owner);
-  const ResidentOwner* owner() const { return owner_; }
+  // Makes `owner` (may be null) the one executor that may hold newer values in the pool; the former one is flushed and
+  // deactivated. The error is its flush's. With null the homes are the newest values then: what stays on devices is brought home, too.
+  absl::Status Acquire(PoolOwner* owner);
+  // Flushes, deactivates and forgets the present one, if any, also when the flush fails.
+  absl::Status Release();
+  const PoolOwner* owner() const { return owner_; }
+  Residents& residents() { return residents_; }
+  // All homes are the newest values, and nothing stays on a device.
+  absl::Status LeaveDevices();
 
  private:
   absl::StatusOr<StoredVariable*> Make(const std::string& name, const TensorType& type);
   absl::Status FindHome(StoredVariable& variable, int64_t bytes);
-  // Of a home that is as new as the owner's value.
+  // The home becomes as new as the value, and nothing else holds it then.
+  absl::Status BringHome(const StoredVariable& variable);
+  // Of a home that is as new as the value.
   absl::StatusOr<Tensor> CopyOf(const StoredVariable& variable);
 
   HostMemory* const memory_;
@@ -111,7 +122,8 @@ class VariableStore {
   };
   absl::StatusOr<State*> StateOf(const std::string& node, int64_t bytes);
   std::map<std::string, State> states_;
-  ResidentOwner* owner_ = nullptr;
+  PoolOwner* owner_ = nullptr;
+  Residents residents_{*this};
 };
 
 }  // namespace millrace

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
+#include "passes/access/does_not_fit.h"
 #include "passes/unroll/exact_sizes.h"
 #include "passes/unroll/questions.h"
 
@@ -153,6 +154,24 @@ void LastAnswers::Update(const absl::Status& status, const Answers& of_step) {
   answers = found ? of_step : Answers();
 }
 
+void LastAnswers::NotMade(int64_t turns, const absl::Status& status) {
+  // Not every such message has a payload.
+  const auto says = [&](absl::string_view words) { return absl::StrContains(status.message(), words); };
+  const bool for_good = absl::IsResourceExhausted(status) ? NeededBytes(status) > 0 || says("does not fit") || says("of this machine's memory")
+                                                          : absl::IsInvalidArgument(status) || absl::IsUnimplemented(status) || absl::IsOutOfRange(status);
+  if (for_good) too_many = std::min(too_many, turns);
+}
+
+absl::StatusOr<Asked> AskOfMost(AskFunction ask, absl::FunctionRef<bool(int64_t guesses)> is_made, LastAnswers& last, const Answers& so_far,
+                                int64_t guesses) {
+  if (so_far.empty() && guesses > 1 && guesses < last.most_watched && is_made(last.most_watched)) {
+    absl::StatusOr<Asked> asked = ask(so_far, last.most_watched);
+    if (asked.ok() || absl::IsCancelled(asked.status())) return asked;
+    last.most_watched = 0;
+  }
+  return ask(so_far, guesses);
+}
+
 absl::Status NotAnswered(const absl::Status& planned, const absl::Status& answered) {
   if (!absl::IsFailedPrecondition(answered)) return answered;
   absl::Status status(planned.code(), absl::StrCat(planned.message(), ". A run of the step finds what decides this, but ", answered.message()));
@@ -183,6 +202,7 @@ absl::StatusOr<Asked> RunAsking(const AskingProgram& program, const std::map<std
   }
   const std::map<std::string, Tensor> states = variables.ReadStates();
   std::vector<Tensor> fetched;
+  if (program.end != nullptr) program.end->BeginRun();
   const absl::Status ran = program.executor->RunStep(ordered, &fetched, nullptr);
   for (const auto& [name, value] : before) {
     MR_RETURN_IF_ERROR(value ? variables.Set(name, *value) : variables.Clear(name));
@@ -190,6 +210,13 @@ absl::StatusOr<Asked> RunAsking(const AskingProgram& program, const std::map<std
   for (const auto& [node, state] : variables.ReadStates()) {
     const auto was = states.find(node);
     MR_RETURN_IF_ERROR(variables.SetState(node, was != states.end() ? was->second : Tensor(state.dtype(), state.shape())));
+  }
+  if (absl::IsCancelled(ran) && program.end != nullptr) {
+    asked.questions = program.end->Asked();
+    asked.answers.assign(asked.questions.size(), Tensor::Scalar<bool>(true));
+    if (!asked.answers.empty()) asked.answers.back() = Tensor::Scalar<bool>(false);
+    asked.stopped = true;
+    if (!asked.answers.empty()) return asked;
   }
   MR_RETURN_IF_ERROR(ran);
   for (size_t f = 0; f < fetched.size(); ++f) AddAnswers(plan.fetches[f].name, std::move(fetched[f]), asked);

@@ -2,7 +2,8 @@
 // answers. Answers of the step before are guesses for the next one: where they hold, one run tells so.
 //
 //   17 turns in every step    told the 17, a graph of their own      one run
-//   17, then 12, 23, ...      told nothing, graphs of 16, 32, ...    one run, or another one of more turns; few graphs for all steps
+//   17, then 12, 23, ...      told nothing, graphs of 16, 32, ...    one run, or another one of more turns; few graphs for all steps;
+//                                                                    where a run ends with the loop (end_of_turns.h), the largest
 #ifndef MILLRACE_SESSION_ASKER_H_
 #define MILLRACE_SESSION_ASKER_H_
 
@@ -19,6 +20,7 @@
 #include "millrace/tensor.h"
 #include "runtime/executor.h"
 #include "runtime/variable_store.h"
+#include "session/end_of_turns.h"
 #include "session/hidden_states.h"
 
 namespace millrace {
@@ -51,10 +53,18 @@ struct LastAnswers {
   int64_t steps_alike = 0;    // that had them after another one
   bool more_follows = false;  // that a loop has ended was not all there was to ask
   int64_t too_many = std::numeric_limits<int64_t>::max();  // turns for which, told nothing, no graph could be made
+  int64_t most_watched = 0;   // turns of a graph whose runs end with the loop: of more than there are none is run in vain
 
   // What a step found.
   void Update(const absl::Status& status, const Answers& of_step);
+  // No graph could be made for so many turns. It is not tried again where the reason lies in the graph and the budget.
+  void NotMade(int64_t turns, const absl::Status& status);
 };
+
+// Asks, told nothing, of as many turns as were ever watched, where that program is there (`is_made`), which it may not be for the step's feeds:
+// those behind the loop's end are not run, and one run finds it. Where that fails, of no more than these.
+absl::StatusOr<Asked> AskOfMost(AskFunction ask, absl::FunctionRef<bool(int64_t guesses)> is_made, LastAnswers& last, const Answers& so_far,
+                                int64_t guesses);
 
 // What to say of a step that has no plan, since it lacks an answer and that was not found. Before variables have values none is, and
 // what planning lacks says more than that.
@@ -67,6 +77,7 @@ struct AskingProgram {
   bool stopped = false;
   std::shared_ptr<const HiddenStateUses> hidden = {};  // the plan's
   int64_t last_use = 0;
+  std::unique_ptr<EndOfTurns> end = {};  // where only turns that come are guessed, in memory that can be watched; called while the executor runs
 };
 
 // Runs it; `feeds` by tensor name. Variables and random numbers are afterwards as they were. FailedPrecondition where a feed

@@ -5,13 +5,18 @@
 #include <iterator>
 #include <limits>
 #include <set>
+#include <string>
+#include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
 #include "graph/device_spec.h"
+#include "graph/one_line.h"
+#include "graph/value_text.h"
 #include "millrace/status.h"
 #include "passes/access/does_not_fit.h"
 #include "passes/shapes/needed_feeds.h"
@@ -191,10 +196,74 @@ absl::Status CheckPlanFeeds(const ExecutionPlan& plan, const Session::FeedTypes&
     const auto found = expected.find(feed.name);
     if (found != expected.end() && found->second == feed.type) continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        "the plan is for a feed ", feed.name, " of type ", feed.type.ToString(),
+        "the plan is for a feed ", OnOneLine(feed.name), " of type ", feed.type.ToString(),
         found == expected.end() ? ", which is not fed" : absl::StrCat(", fed is ", found->second.ToString())));
   }
+  for (const auto& [name, value] : plan.feed_values) {
+    const auto found = expected.find(name);
+    if (found != expected.end() && found->second == value.type()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("the plan is for a value of the feed ", OnOneLine(name), " of type ", value.type().ToString(),
+                                                   found == expected.end() ? ", which is not fed" : absl::StrCat(", fed is ", found->second.ToString())));
+  }
   return absl::OkStatus();
+}
+
+namespace {
+
+// A few bytes about the one at `byte`, which may be the end.
+std::string TextAbout(const std::string& text, size_t byte) {
+  constexpr size_t kShown = 60;
+  const size_t first = byte < kShown / 2 ? 0 : byte - kShown / 2;
+  return absl::StrCat("'", first > 0 ? "..." : "", OnOneLine(text.substr(first, kShown)), text.size() - first > kShown ? "..." : "", "'");
+}
+
+// What tells one string, or number, from another.
+std::pair<std::string, std::string> TellApart(const std::string& a, const std::string& b) {
+  const size_t byte = std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin();
+  return {TextAbout(a, byte), TextAbout(b, byte)};
+}
+std::pair<std::string, std::string> TellApart(DataType dtype, const char* a, const char* b) {
+  const auto text = [dtype](const char* number) { return FirstValuesText(Tensor::Wrap(dtype, Shape(), const_cast<char*>(number), nullptr), 1); };
+  if (text(a) != text(b)) return {text(a), text(b)};
+  const auto bits = [size = static_cast<size_t>(DataTypeSize(dtype))](const char* number) {
+    return absl::StrCat("of the bytes ", absl::BytesToHexString({number, size}));
+  };
+  return {bits(a), bits(b)};
+}
+
+// "' is 2 in it, here 3", of values that are not the same. Of many elements the first that differs.
+std::string Difference(const Tensor& planned, const Tensor& here) {
+  if (planned.type() != here.type()) return absl::StrCat("' is ", planned.type().ToString(), " in it, here ", here.type().ToString());
+  int64_t element = 0;
+  std::pair<std::string, std::string> values;
+  if (planned.dtype() == DataType::kString) {
+    element = std::mismatch(planned.strings().begin(), planned.strings().end(), here.strings().begin()).first - planned.strings().begin();
+    values = TellApart(planned.strings()[element], here.strings()[element]);
+  } else {
+    const auto bytes = [](const Tensor& tensor) { return static_cast<const char*>(tensor.data()); };
+    const int64_t size = DataTypeSize(planned.dtype());
+    element = (std::mismatch(bytes(planned), bytes(planned) + planned.size_bytes(), bytes(here)).first - bytes(planned)) / size;
+    values = TellApart(planned.dtype(), bytes(planned) + element * size, bytes(here) + element * size);
+  }
+  const std::string which = planned.shape().rank() == 0 ? "'" : absl::StrCat("': element ", element);
+  return absl::StrCat(which, " is ", values.first, " in it, here ", values.second);
+}
+
+}  // namespace
+
+absl::Status CheckPlanValues(const ExecutionPlan& plan, const SignatureKey& step, bool all_known) {
+  const auto same = [all_known](const std::map<std::string, Tensor>& planned, const std::map<std::string, Tensor>& here, const char* what) {
+    for (const auto& [name, value] : planned) {
+      const auto found = here.find(name);
+      if (found == here.end() ? !all_known : found->second.BitEqual(value)) continue;
+      return absl::FailedPreconditionError(absl::StrCat("the plan that was given is for another step: ", what, " '", OnOneLine(name),
+                                                        found == here.end() ? "' is in it, and not known here" : Difference(value, found->second),
+                                                        "; without it the step would be planned for its values"));
+    }
+    return absl::OkStatus();
+  };
+  MR_RETURN_IF_ERROR(same(plan.feed_values, step.feed_values, "feed"));
+  return same(plan.answers, step.answers, "what the step computes,");
 }
 
 absl::Status CheckPlanFetches(const ExecutionPlan& plan, const std::vector<std::string>& fetches) {
@@ -298,14 +367,15 @@ absl::Status CheckPlanInputs(const ExecutionPlan& plan, const OpRegistry& ops) {
   return absl::OkStatus();
 }
 
-absl::Status CheckPlansOfAllValues(const absl::Status& planned) {
+absl::Status CheckHasValues(const absl::Status& planned) {
   const std::vector<std::string> by_value = NeededFeeds(planned);
   if (!by_value.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("shapes or turns of loops depend on the values of the feeds ",
-                                                   absl::StrJoin(by_value, ", "), ": such plans are made, not read"));
+    return absl::InvalidArgumentError(absl::StrCat("shapes or turns of loops depend on the values of the feeds ", absl::StrJoin(by_value, ", "),
+                                                   ", and the plan does not say for which it is: make it again"));
   }
   if (!NeedsAnswer(planned)) return planned;
-  return absl::InvalidArgumentError(absl::StrCat("turns of loops depend on what the step computes: such plans are made, not read (", planned.message(), ")"));
+  return absl::InvalidArgumentError(absl::StrCat("shapes or turns of loops depend on what the step computes, and the plan does not say for which results "
+                                                 "it is: make it again (", planned.message(), ")"));
 }
 
 }  // namespace millrace

@@ -35,6 +35,7 @@ absl::Status CheckFeeds(const Graph& graph, const OpRegistry& ops, const Signatu
 absl::Status CheckProfileIsOf(const Graph& graph, const Profile& profile);
 
 // Whether a plan that was read is for these feeds, fetches, and for variables as they exist.
+// Of feeds, names and types; what they are is compared step by step.
 absl::Status CheckPlanFeeds(const ExecutionPlan& plan, const Session::FeedTypes& feeds);
 absl::Status CheckPlanFetches(const ExecutionPlan& plan, const std::vector<std::string>& fetches);
 absl::Status CheckPlanVariables(const ExecutionPlan& plan, const std::map<std::string, TensorType>& existing);
@@ -48,9 +49,12 @@ absl::Status CheckPlanInputs(const ExecutionPlan& plan, const OpRegistry& ops);
 absl::Status CheckPlanFits(const ExecutionPlan& plan, const PlanningOptions& options);
 // Whether the kernels of `devices` find the scratch memory that they need: another kind of device has other kernels. None: no kernels.
 absl::Status CheckPlanScratch(const ExecutionPlan& plan, const std::vector<std::unique_ptr<RuntimeDevice>>& devices, KernelCache& kernels);
-// Whether a plan is right for all values of the feeds, given what became of planning without any: it does not say for which
-// its turns of loops and its shapes are.
-absl::Status CheckPlansOfAllValues(const absl::Status& planned);
+// Whether a plan says for which values its turns of loops and its shapes are, given what became of planning for those that it names:
+// files from before these were kept do not.
+absl::Status CheckHasValues(const absl::Status& planned);
+// Whether the step has the values that the plan is for, as far as they are known, or (`all_known`) all of them. FailedPrecondition has the
+// first that is another.
+absl::Status CheckPlanValues(const ExecutionPlan& plan, const SignatureKey& step, bool all_known);
 
 }  // namespace millrace
 

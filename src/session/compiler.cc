@@ -118,9 +118,11 @@ uint64_t StepCompiler::GraphFingerprint() {
 }
 
 // Writes into the plan what a session that reads it must know.
-absl::Status StepCompiler::FinishPlan(const std::vector<std::string>& targets, ExecutionPlan& plan) {
+absl::Status StepCompiler::FinishPlan(const SignatureKey& key, ExecutionPlan& plan) {
   plan.graph_fingerprint = GraphFingerprint();
-  plan.targets = targets;
+  plan.targets = key.targets;
+  plan.feed_values = OwnCopies(key.feed_values);
+  plan.answers = key.answers;
   return RecordChoices(plan);
 }
 
@@ -133,7 +135,7 @@ absl::StatusOr<Compiled> StepCompiler::Compile(const SignatureKey& key, const Va
   CpuOracle oracle(parts_.ops, parts_.host_kernels, parts_.kernel_cache, options.device == "null", times, options.cancelled);
   MR_ASSIGN_OR_RETURN(Compiled compiled, millrace::Compile({parts_.graph, parts_.ops, oracle, MakeSignature(key), Planning(),
                                                             machine, variables, !options.disk.empty(), clock, key.ask ? kLittleWork : 1.0}));
-  MR_RETURN_IF_ERROR(FinishPlan(key.targets, compiled.plan));
+  MR_RETURN_IF_ERROR(FinishPlan(key, compiled.plan));
   if (times == nullptr) return compiled;
   MR_RETURN_IF_ERROR(CheckProfile(*times, compiled.plan));
   MR_RETURN_IF_ERROR(PredictWithMeasuredTimes(*times, machine, &compiled.plan));
@@ -210,13 +212,15 @@ std::shared_ptr<const ExecutionPlan> StepCompiler::NamedHere(std::shared_ptr<con
 }
 
 Replanner::CompileFunction StepCompiler::Later(const SignatureKey& key, VariableTypes variables) {
-  return [this, signature = MakeSignature(key), targets = key.targets, variables = std::move(variables)](
+  SignatureKey kept = key;
+  kept.feed_values = OwnCopies(key.feed_values);
+  return [this, key = std::move(kept), variables = std::move(variables)](
              const Profile& times, const Machine& machine, const std::atomic<bool>& stop) -> absl::StatusOr<Compiled> {
     CpuOracle oracle(parts_.ops, parts_.host_kernels, parts_.kernel_cache, false, &times, [&stop] { return stop.load(); });
     MR_ASSIGN_OR_RETURN(Compiled compiled,
-                        millrace::Compile({parts_.graph, parts_.ops, oracle, signature, Planning(), machine, variables,
+                        millrace::Compile({parts_.graph, parts_.ops, oracle, MakeSignature(key), Planning(), machine, variables,
                                            !parts_.options.disk.empty()}));
-    MR_RETURN_IF_ERROR(FinishPlan(targets, compiled.plan));
+    MR_RETURN_IF_ERROR(FinishPlan(key, compiled.plan));
     return compiled;
   };
 }

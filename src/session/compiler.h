@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "graph/exceptions.h"
 #include "millrace/graph.h"
 #include "millrace/kernel.h"
 #include "millrace/op.h"
@@ -49,7 +50,7 @@ class StepCompiler {
 
   // In creation order without any budget, what the signature needs of the graph: what is told of it, and what a plan that was read is held to.
   absl::StatusOr<Compiled> InCreationOrder(const SignatureKey& key, const VariableTypes& variables) {
-    return WithoutBudget(key, variables, Planning(), 0);
+    return WithoutExceptions([&] { return WithoutBudget(key, variables, Planning(), 0); });
   }
 
   // Whether a plan that was read computes what the graph says. `here`: InCreationOrder. It may have been made with other rewritings than
@@ -70,7 +71,7 @@ class StepCompiler {
   PlanningOptions Planning() const;
   // `part_bytes`: of updates in parts, if any.
   absl::StatusOr<Compiled> WithoutBudget(const SignatureKey& key, const VariableTypes& variables, PlanningOptions planning, int64_t part_bytes);
-  absl::Status FinishPlan(const std::vector<std::string>& targets, ExecutionPlan& plan);
+  absl::Status FinishPlan(const SignatureKey& key, ExecutionPlan& plan);
   absl::Status RecordChoices(ExecutionPlan& plan);
 
   const Parts parts_;

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <mutex>
+#include <set>
 #include <utility>
 
+#include "glog/logging.h"
 #include "graph/digest.h"
 
 namespace millrace {
@@ -84,6 +87,13 @@ void AddMeasuredStep(double seconds, const absl::Status& status, const StepStats
     report->losses = {tensor.DoubleAt(0)};
     break;
   }
+}
+
+void LogOnce(const std::string& note) {
+  static std::mutex mutex;
+  static std::set<std::string>& told = *new std::set<std::string>;
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (told.insert(note).second) LOG(INFO) << note;
 }
 
 }  // namespace millrace

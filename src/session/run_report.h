@@ -2,6 +2,7 @@
 #ifndef MILLRACE_SRC_SESSION_RUN_REPORT_H_
 #define MILLRACE_SRC_SESSION_RUN_REPORT_H_
 
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -21,6 +22,9 @@ RunReport RunWithoutPlan(const absl::Status& status, const PlanningOptions& plan
 // Adds what a step that took `seconds` and ended with `status` has measured. `fetched` is empty where it failed.
 void AddMeasuredStep(double seconds, const absl::Status& status, const StepStats& stats,
                      const std::vector<Tensor>& fetched, int64_t alignment, RunReport* report);
+
+// Programs plan a graph in one session after another, trial by trial: what it asks for is told once.
+void LogOnce(const std::string& note);
 
 }  // namespace millrace
 

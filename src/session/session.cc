@@ -5,13 +5,13 @@
 #include <chrono>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "glog/logging.h"
 #include "graph/exceptions.h"
@@ -41,14 +41,6 @@ namespace {
 
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-// Programs plan a graph in one session after another, trial by trial: what it asks for is told once.
-void LogOnce(const std::string& note) {
-  static std::mutex mutex;
-  static std::set<std::string>& told = *new std::set<std::string>;
-  const std::lock_guard<std::mutex> lock(mutex);
-  if (told.insert(note).second) LOG(INFO) << note;
 }
 
 // Of one signature, planned for several values: programs, unless they are small together, and executors; and programs of all, beside
@@ -151,9 +143,9 @@ class SessionImpl final : public Session {
     MR_RETURN_IF_ERROR(CheckInstances(*plan, ops_));
     MR_RETURN_IF_ERROR(CheckPlanFits(*plan, options_.planning));
     MR_RETURN_IF_ERROR(OfferArenas());
-    const SignatureKey key{feeds, fetches, targets, {}};
+    const SignatureKey key{feeds, fetches, targets, plan->feed_values, plan->answers};
     const absl::StatusOr<Compiled> here = compiler_.InCreationOrder(key, variables_.Types());
-    MR_RETURN_IF_ERROR(CheckPlansOfAllValues(here.status()));
+    MR_RETURN_IF_ERROR(CheckHasValues(here.status()));
     MR_RETURN_IF_ERROR(CheckSameSizes(*plan, here->plan));
     MR_RETURN_IF_ERROR(compiler_.CheckComputesTheGraph(*plan, here->plan, key, variables_.Types()));
     // Kernels last, which trust what a node says.
@@ -167,6 +159,8 @@ class SessionImpl final : public Session {
     program->replanner = MakeReplanner(stays, *program);
     program->stays = true;
     FillPredicted(*program);
+    const std::string base = ProgramKey({feeds, fetches, targets, {}});
+    for (const auto& [name, value] : key.feed_values) by_value_[base].insert(name);
     programs_[ProgramKey(key)] = std::move(program);
     return absl::OkStatus();
   }
@@ -204,6 +198,10 @@ class SessionImpl final : public Session {
     return variables_.ReadEach(take);
   }
   absl::Status SetVariable(const std::string& name, const Tensor& value) override {
+    if (value.dtype() == DataType::kString) {
+      return absl::UnimplementedError(absl::StrCat("variable '", name, "' is given ", value.type().ToString(),
+                                                   "; strings are known only of variables that the graph assigns once, with constants"));
+    }
     hidden_states_.WasSet(name);
     const StoredVariable* const former = variables_.Find(name);
     if (former != nullptr && !former->declared && former->type != value.type()) MR_RETURN_IF_ERROR(AbandonPlansOf(name, /*of_its_shape=*/true));
@@ -239,7 +237,7 @@ class SessionImpl final : public Session {
     for (size_t d = 0; d < devices_.size(); ++d) {
       const int64_t budget_bytes = options_.planning.BudgetOf(static_cast<int32_t>(d));
       if (budget_bytes == 0 || !devices_[d]->tries_kernels()) continue;
-      MR_RETURN_IF_ERROR(variables_.Acquire(nullptr));
+      MR_RETURN_IF_ERROR(variables_.LeaveDevices());
       MR_RETURN_IF_ERROR(devices_[d]->OfferArena(budget_bytes));
     }
     return absl::OkStatus();
@@ -278,9 +276,15 @@ class SessionImpl final : public Session {
     if (found->seconds > 0) ++program.replans;
     if (found->switched) {
       MR_RETURN_IF_ERROR(variables_.Acquire(nullptr));
-      absl::StatusOr<std::unique_ptr<Executor>> executor = TakeOver(found->plan);
-      if (!executor.ok()) {
-        LOG(WARNING) << "a plan from measured times: " << executor.status() << "; the present plan stays";
+      const absl::Status room = CheckRoom(*found->plan);
+      absl::StatusOr<std::unique_ptr<Executor>> executor = room.ok() ? MakeExecutor(found->plan) : room;
+      absl::Status taken_over = executor.status();
+      if (taken_over.ok()) {
+        program.executor = nullptr;  // before the new one shares its constants
+        taken_over = (*executor)->Activate();
+      }
+      if (!taken_over.ok()) {
+        LOG(WARNING) << "a plan from measured times: " << taken_over << "; the present plan stays";
         FillPredicted(program);
         return absl::OkStatus();
       }
@@ -293,14 +297,6 @@ class SessionImpl final : public Session {
     program.plan = found->plan;
     FillPredicted(program);
     return absl::OkStatus();
-  }
-
-  // An executor of `plan` that holds all that it needs. After an error the executors that were there run as before.
-  absl::StatusOr<std::unique_ptr<Executor>> TakeOver(std::shared_ptr<const ExecutionPlan> plan) {
-    MR_RETURN_IF_ERROR(CheckRoom(*plan));
-    MR_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor, MakeExecutor(std::move(plan)));
-    MR_RETURN_IF_ERROR(executor->Activate());
-    return executor;
   }
 
   // Whether host memory holds it beside what other programs keep there.
@@ -364,15 +360,36 @@ class SessionImpl final : public Session {
       const absl::Status answered = AnswerFor(base, signature, values);
       if (!answered.ok()) return NotPlanned(answered, {});
     }
-    auto found = programs_.find(ProgramKey(signature));
-    if (found == programs_.end()) {
-      MR_ASSIGN_OR_RETURN(found, AskAndCompile(base, signature, values));
+    absl::StatusOr<StepPrograms::iterator> found = FindMade(base, signature);
+    if (!found.ok()) return NotPlanned(found.status(), {});
+    if (*found == programs_.end()) {
+      MR_ASSIGN_OR_RETURN(*found, AskAndCompile(base, signature, values));
     }
-    StepProgram& program = *found->second;
+    StepProgram& program = *(*found)->second;
     program.last_use = ++uses_;
     program.siblings = absl::StrCat(base, ";");
     FillPredicted(program);
     return &program;
+  }
+
+  // The program that is there for what is known of the step; end() where none is, or more must be known to tell. Where UsePlan gave plans for
+  // values no others are made for their signature: FailedPrecondition where the step is of none of those.
+  absl::StatusOr<StepPrograms::iterator> FindMade(const std::string& base, const SignatureKey& step, bool all_known = false) {
+    const auto made = programs_.find(ProgramKey(step));
+    if (made != programs_.end()) return made;
+    const std::string prefix = absl::StrCat(base, ";");
+    absl::Status another;
+    bool may_be = false;
+    for (auto given = programs_.lower_bound(prefix); given != programs_.end() && absl::StartsWith(given->first, prefix); ++given) {
+      if (!given->second->stays) continue;
+      const ExecutionPlan& plan = *given->second->plan;
+      if (CheckPlanValues(plan, step, true).ok()) return given;
+      const absl::Status so_far = CheckPlanValues(plan, step, all_known);
+      may_be = may_be || so_far.ok();
+      another.Update(so_far);
+    }
+    if (!may_be) MR_RETURN_IF_ERROR(another);
+    return programs_.end();
   }
 
   // The program of what is asked for, which may be there for what the answers are. Fills in what planning takes of `values`, and answers.
@@ -385,15 +402,17 @@ class SessionImpl final : public Session {
       if (!signature.answers.empty()) answers_[base].more_follows = true;
       answered = AnswerFor(base, signature, values);
       if (answered.ok()) {
-        const auto there = programs_.find(ProgramKey(signature));
-        if (there != programs_.end()) return there;
+        const absl::StatusOr<StepPrograms::iterator> there = FindMade(base, signature);
+        if (!there.ok()) return NotPlanned(there.status(), clock.passes());
+        if (*there != programs_.end()) return *there;
       }
       compiled = answered.ok() ? CompileByValue(signature, values, &clock) : NotAnswered(compiled.status(), answered);
       seconds_asking_ = seconds_asking;  // what this took is told with planning
     }
     if (compiled.ok()) {
-      const absl::Status room = CheckRoom(compiled->plan);
-      if (!room.ok()) compiled = room;
+      absl::Status allowed = FindMade(base, signature, /*all_known=*/true).status();
+      allowed.Update(CheckRoom(compiled->plan));
+      if (!allowed.ok()) compiled = allowed;
     }
     if (!compiled.ok()) return NotPlanned(compiled.status(), clock.passes());
     for (const std::string& note : compiled->placement_notes) LogOnce(note);
@@ -418,15 +437,22 @@ class SessionImpl final : public Session {
     LastAnswers& last = answers_[base];
     signature.answers = last.answers;
     const double start = Now();
-    const auto ask = [&](const Answers& so_far, int64_t guesses) -> absl::StatusOr<Asked> {
+    const auto ask_for = [&](const Answers& so_far, int64_t guesses) -> absl::StatusOr<Asked> {
       SignatureKey asking{signature.feeds, signature.fetches, signature.targets, signature.feed_values, so_far, true, guesses};
       const absl::StatusOr<const AskingProgram*> program = ReadyToAsk(asking, values);
       // What the questions were asked by, the plan goes by, too.
       signature.feed_values.insert(asking.feed_values.begin(), asking.feed_values.end());
-      if (program.ok()) return RunAsking(**program, values, variables_);
-      if (so_far.empty() && guesses > 1 && !absl::IsCancelled(program.status())) last.too_many = std::min(last.too_many, guesses);
-      return program.status();
+      if (!program.ok()) {
+        if (so_far.empty() && guesses > 1) last.NotMade(guesses, program.status());
+        return program.status();
+      }
+      if ((*program)->end != nullptr && (*program)->end->watches()) last.most_watched = std::max(last.most_watched, guesses);
+      return RunAsking(**program, values, variables_);
     };
+    const auto is_made = [&](int64_t guesses) {
+      return asking_.count(ProgramKey({signature.feeds, signature.fetches, signature.targets, signature.feed_values, {}, true, guesses})) > 0;
+    };
+    const auto ask = [&](const Answers& so_far, int64_t guesses) { return AskOfMost(ask_for, is_made, last, so_far, guesses); };
     // Where no more was asked than how often one loop turns, planning tells whether there is more to ask.
     const auto enough = [&](const Answers& certain, bool ended) {
       if (ended && !last.more_follows) return true;
@@ -451,7 +477,9 @@ class SessionImpl final : public Session {
       }
       MR_ASSIGN_OR_RETURN(Compiled compiled, CompileByValue(signature, values, nullptr));
       AskingProgram made{.plan = std::make_shared<const ExecutionPlan>(std::move(compiled.plan)), .stopped = compiled.stopped};
-      MR_ASSIGN_OR_RETURN(made.executor, MakeExecutor(made.plan, /*undone=*/true));
+      if (signature.answers.empty() && signature.guesses > 1 && devices_[0]->memory_bytes() == 0) made.end = std::make_unique<EndOfTurns>();
+      MR_ASSIGN_OR_RETURN(made.executor, MakeExecutor(made.plan, /*undone=*/true, made.end.get()));
+      if (made.end != nullptr) made.end->Watch(made.executor->program());
       MR_ASSIGN_OR_RETURN(made.hidden, FindHiddenStateUses(*made.plan));
       program = asking_.emplace(ProgramKey(signature), std::move(made)).first;
     }
@@ -474,8 +502,10 @@ class SessionImpl final : public Session {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::unique_ptr<Executor>> MakeExecutor(std::shared_ptr<const ExecutionPlan> plan, bool undone = false) {
+  absl::StatusOr<std::unique_ptr<Executor>> MakeExecutor(std::shared_ptr<const ExecutionPlan> plan, bool undone = false,
+                                                         LaneObserver* observer = nullptr) {
     ExecutorOptions options;
+    options.observer = observer;
     options.undone = undone;
     options.seed = options_.seed;
     options.link_gbps = options_.link_gbps;

@@ -1,5 +1,7 @@
 #include "session/signature_key.h"
 
+#include <cstring>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
@@ -29,12 +31,25 @@ std::string TensorNameOf(const std::string& name) {
   return name.find(':') == std::string::npos ? absl::StrCat(name, ":0") : name;
 }
 
+std::map<std::string, Tensor> OwnCopies(const std::map<std::string, Tensor>& values) {
+  std::map<std::string, Tensor> copies;
+  for (const auto& [name, value] : values) {
+    Tensor& copy = copies[name] = Tensor(value.dtype(), value.shape());
+    if (value.dtype() == DataType::kString) {
+      copy.mutable_strings() = value.strings();
+    } else if (value.size_bytes() > 0) {
+      std::memcpy(copy.mutable_data(), value.data(), value.size_bytes());
+    }
+  }
+  return copies;
+}
+
 Signature MakeSignature(const SignatureKey& key) {
   Signature signature;
   for (const auto& [name, type] : key.feeds) signature.feeds.emplace(TensorNameOf(name), type);
   for (const std::string& fetch : key.fetches) signature.fetches.push_back(TensorNameOf(fetch));
   signature.targets = key.targets;
-  signature.feed_values = key.feed_values;
+  signature.feed_values = OwnCopies(key.feed_values);
   signature.answers = key.answers;
   signature.ask = key.ask;
   signature.guesses = key.guesses;

@@ -28,7 +28,10 @@ struct SignatureKey {
 // "x" -> "x:0".
 std::string TensorNameOf(const std::string& name);
 
-// By tensor names, for the passes.
+// The memory of feeds is the caller's, who may fill it anew after the step.
+std::map<std::string, Tensor> OwnCopies(const std::map<std::string, Tensor>& values);
+
+// By tensor names, for the passes. Constants of the plan are the same where they are the same memory: feed values are copied.
 Signature MakeSignature(const SignatureKey& key);
 
 // Equal for equal keys only. Keys that differ by values begin with what they have without them, and no others do.

@@ -323,6 +323,23 @@ TEST(ExecutorTest, OutputLargerThanItsBoundNamesTheNode) {
                                            "most float[1] (4 bytes)"));
 }
 
+// Its shapes are refused in time; what its kernel refuses may have been written in part.
+TEST(ExecutorTest, AWriterThatWasRefusedBeforeItsKernelRanHasChangedNothing) {
+  PlanBuilder b = UpdatePlan(64);
+  b.plan().lanes[PlanBuilder::kCompute].compute[0].input_shapes = {-1, -1};
+  Runtime runtime;
+  RuntimeContext context = runtime.context();
+  context.infer_shapes = [](OpInstance&) { return absl::InvalidArgumentError("shapes differ"); };
+  auto executor = Executor::Create(std::make_shared<ExecutionPlan>(b.Build()), context);
+  ASSERT_TRUE(executor.ok()) << executor.status();
+  ASSERT_TRUE(runtime.variables.Set("w", Tensor::Vector<float>({10, 20})).ok());
+  StepStats stats;
+  const absl::Status status = (*executor)->RunStep({Tensor::Vector<float>({1, 2})}, nullptr, &stats);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("shapes differ; no variable has changed"));
+  EXPECT_THAT(stats.changed_variables, ElementsAre());
+  EXPECT_THAT(Values(runtime.variables.Read()->at("w")), ElementsAre(10, 20));
+}
+
 TEST(ExecutorTest, ConstantsThatLiveOnTheDeviceAreThereFromTheStart) {
   PlanBuilder b(128);
   b.Fetch("y:0", 2);

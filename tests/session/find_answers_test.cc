@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "passes/access/does_not_fit.h"
 #include "session/asker.h"
 
 namespace millrace {
@@ -222,6 +223,41 @@ TEST(FindAnswers, WhatIsTooManyIsNotTriedAgain) {
   FakeLoop again(21, true);
   ASSERT_TRUE(again.FindTurns(answers, /*too_many=*/32).ok());
   EXPECT_EQ(again.runs, 1);
+}
+
+// What there was no memory, no thread or no time for just then may be there in the next step.
+TEST(FindAnswers, WhatFailedForAPassingReasonIsTriedAgain) {
+  LastAnswers last;
+  for (const absl::Status& passing : {absl::ResourceExhaustedError("there is no memory for it"), absl::CancelledError("interrupted"),
+                                      absl::FailedPreconditionError("variable 'w' has no value"), absl::UnavailableError("the device is lost")}) {
+    last.NotMade(32, passing);
+    EXPECT_EQ(last.too_many, kNoneTooMany) << passing;
+  }
+  last.NotMade(64, absl::InvalidArgumentError("index 21 is not in an array of 21"));
+  EXPECT_EQ(last.too_many, 64);
+  last.NotMade(32, DoesNotFitError(200, "does not fit"));
+  last.NotMade(128, DoesNotFitError(200, "does not fit"));
+  EXPECT_EQ(last.too_many, 32);
+  last.NotMade(16, absl::ResourceExhaustedError("does not fit: variable 'w' is larger than any budget"));
+  EXPECT_EQ(last.too_many, 16);
+  last.NotMade(8, absl::ResourceExhaustedError("the plan needs 8.0 GiB of this machine's memory, which has 4.0 GiB"));
+  EXPECT_EQ(last.too_many, 8);
+}
+
+// The program of most turns may be one for other feeds.
+TEST(FindAnswers, AsManyTurnsAsWereWatchedAreAskedForWhereThatProgramIsThere) {
+  LastAnswers last;
+  last.most_watched = 64;
+  std::vector<int64_t> asked;
+  const auto ask = [&](const Answers&, int64_t guesses) -> absl::StatusOr<Asked> {
+    asked.push_back(guesses);
+    return Asked();
+  };
+  for (const bool is_made : {true, false}) {
+    const auto made = [&](int64_t guesses) { return is_made && guesses == 64; };
+    EXPECT_TRUE(AskOfMost(ask, made, last, {}, 8).ok());
+  }
+  EXPECT_EQ(asked, (std::vector<int64_t>{64, 8}));
 }
 
 TEST(FindAnswers, AStepThatFailsIsNotRunOnceMoreThanItTakesToKnow) {

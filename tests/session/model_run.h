@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -80,10 +81,16 @@ class ModelRun {
   const RunReport& report() const { return session_->last_run(); }
   const Session::Feeds& feeds() const { return feeds_; }
 
-  std::shared_ptr<const ExecutionPlan> TrainPlan() {
+  Session::FeedTypes FeedTypes() const {
     Session::FeedTypes types;
     for (const auto& [name, tensor] : feeds_) types.emplace(name, tensor.type());
-    return PlanOf(session_->Plan(types, {"loss:0"}, {"train"}));
+    return types;
+  }
+  std::shared_ptr<const ExecutionPlan> TrainPlan() { return PlanOf(session_->Plan(FeedTypes(), {"loss:0"}, {"train"})); }
+  // Steps run this plan of another session instead of one that this one makes.
+  void UseTrainPlan(std::shared_ptr<const ExecutionPlan> plan) {
+    const absl::Status used = session_->UsePlan(std::move(plan), FeedTypes(), {"loss:0"}, {"train"});
+    EXPECT_TRUE(used.ok()) << used;
   }
   std::shared_ptr<const ExecutionPlan> InitPlan() { return PlanOf(session_->Plan({}, {}, {"init"})); }
 
