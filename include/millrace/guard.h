@@ -5,8 +5,8 @@
 namespace millrace {
 
 // Attribute (bool, true) of a node that has one input more than its op: a bool scalar, the last one. Where it is false the
-// node's state stays as it is, nothing is printed, and its outputs are its first input (Print), zeros or, where shapes are known
-// only when running, any values of the largest shapes: none of those is looked at.
+// node's state stays as it is and nothing is printed. Its outputs, which nobody looks at, are its first input (Print), zeros, or any
+// values of the largest shapes where shapes are known only when running.
 inline constexpr char kGuarded[] = "_guarded";
 
 // Attribute (bool, true) of a Select by a scalar between what the two sides of a conditional give: they may be of different sizes,

@@ -27,8 +27,8 @@ struct OpInstance {
   AttrMap attrs;
   std::vector<TensorType> inputs;   // of a variable (handle or reference): the variable's type
   std::vector<TensorType> outputs;
-  // One per input where the shape rule asks for the value of any (InferenceContext::value), else none: the value of input i, empty()
-  // when it is not known before the node runs or the rule does not ask for it.
+  // One per input where the shape rule asks for the value of any (InferenceContext::value), else none. The value of input i is empty()
+  // when it is not known before the node runs, or when the rule does not ask for it.
   std::vector<Tensor> input_values;
 };
 
@@ -49,8 +49,8 @@ class InferenceContext {
   const Shape& shape(int i) const { return input(i).shape; }
   DataType dtype(int i) const { return input(i).dtype; }
   // The input's value when the constant folder knows it, else nullptr.
-  // A rule that asks for it declares that the kernel takes the input by value (an axis or a shape): where the value is known before the
-  // node runs it is in OpInstance::input_values, and perhaps nowhere in device memory; else it is in KernelContext::inputs like any other,
+  // A rule that asks for it declares that the kernel takes the input by value (an axis or a shape). Where the value is known before the
+  // node runs it is in OpInstance::input_values, and perhaps nowhere in device memory. Else it is in KernelContext::inputs like any other,
   // and input_values[i] is empty().
   const Tensor* value(int i) const {
     if (!Has(i)) return nullptr;
@@ -146,9 +146,9 @@ struct OpDef {
   bool Writes(int input) const {
     return std::any_of(variables.begin(), variables.end(), [&](const VariableUse& use) { return use.input == input && use.writes(); });
   }
-  // Runs the shape rule. InvalidArgument when the rule says so, when it read an input that the node does not have, when the node has
-  // fewer inputs or outputs than the rest of this takes for granted (variables, is_view, returns_variable), or when a view is larger
-  // than its input.
+  // Runs the shape rule. InvalidArgument when the rule says so, when it read an input that the node does not have, or when a view is
+  // larger than its input; also when the node has fewer inputs or outputs than the rest of this takes for granted (variables, is_view,
+  // returns_variable).
   absl::Status InferShapes(InferenceContext& context) const;
 };
 

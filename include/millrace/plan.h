@@ -14,12 +14,14 @@
 #define MILLRACE_PLAN_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "millrace/copy_on_write.h"
 #include "millrace/op.h"
+#include "millrace/tensor.h"
 #include "millrace/types.h"
 
 namespace millrace {
@@ -186,6 +188,10 @@ struct ExecutionPlan {
   std::string strategy;
   uint64_t graph_fingerprint = 0;    // of the graph that it is of; 0: not known (files of before)
   std::vector<std::string> targets;  // that it runs beside what is fetched, as asked for
+  // The values that it is for, and no others: of feeds by tensor name, and of what the step itself computes by the name of the
+  // question (turns of loops, sizes, sides of conditionals). Empty: it is for all.
+  std::map<std::string, Tensor> feed_values;
+  std::map<std::string, Tensor> answers;
   int64_t partition_size = 0;  // 0: not cut by count
   std::vector<PlanDevice> devices;
   std::vector<OpInstance> instances;

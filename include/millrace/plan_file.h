@@ -10,11 +10,11 @@
 
 namespace millrace {
 
-// The same plan gives the same bytes.
-std::string PlanToBytes(const ExecutionPlan& plan, bool text);
+// The same plan gives the same bytes. ResourceExhausted for a plan of 2 GiB or more, which may hold large feeds.
+absl::StatusOr<std::string> PlanToBytes(const ExecutionPlan& plan, bool text);
 
 // InvalidArgument says where the bytes are no plan, that they are not as they were written (a digest at their end tells), or
-// what about the plan cannot be: a plan from a file is verified as one from the passes is (src/plan/plan_verifier.h), with
+// what about the plan cannot be. A plan from a file is verified as one from the passes is (src/plan/plan_verifier.h), with
 // indices checked first.
 absl::StatusOr<ExecutionPlan> PlanFromBytes(const std::string& bytes);
 

@@ -8,10 +8,13 @@
 //   s = (*session)->Run({{"images", batch}}, {"loss:0"}, {"train"}, &out);
 //
 // A Session plans on the first Run of each signature (feed names and types, fetches, targets) and keeps the plan.
-// Variables persist from Run to Run. Of the plans that a session made, the 64 used last are kept (on the CPU with a sleeping thread for
-// every lane but one), and of one signature whose plans go by values of feeds or by what the step computes the 8 used last, or as many as
-// have 32,768 nodes together, of which 8 keep their threads: what comes again after so many others is planned again, with the same results.
-// One thread at a time may call a Session.
+// Variables persist from Run to Run. One thread at a time may call a Session.
+//
+// Plans that a session made are kept, so that what comes again need not be planned again:
+//   - the 64 used last, on the CPU with a sleeping thread for every lane but one;
+//   - of one signature whose plans go by values of feeds, or by what the step computes, the 8 used last, or as many as have 32,768 nodes
+//     together. 8 of them keep their threads.
+// What comes again after so many others is planned again, with the same results.
 #ifndef MILLRACE_SESSION_H_
 #define MILLRACE_SESSION_H_
 
@@ -61,9 +64,12 @@ class Session {
   // Values for Plan and RewrittenGraph where a loop's turns depend on feeds; Run takes those that it is given. A plan is for
   // such values: others get a plan of their own.
   virtual void PlanWithFeeds(const Feeds& values) { static_cast<void>(values); }
-  // Uses this plan (from a file, say) instead of making one when Run is called so. InvalidArgument when it is of another graph,
-  // its feeds, fetches or targets are others, it is for another number of devices or for the same ones in another order, kernels here
-  // need more scratch than it has, or variables that exist already have other types; ResourceExhausted when it needs more memory than the session's budgets.
+  // Uses this plan (from a file, say) instead of making one when Run is called so.
+  //   InvalidArgument: it is of another graph, or for other feeds, fetches, targets or devices (their number and order). Kernels here need
+  //     more scratch than it has, or variables that exist already have other types.
+  //   ResourceExhausted: it needs more memory than the session's budgets.
+  // A plan that is for values of feeds, or for what a step computes, holds these. Another step of this signature is FailedPrecondition
+  // then, unless a plan for it was given, too.
   virtual absl::Status UsePlan(std::shared_ptr<const ExecutionPlan> plan, const FeedTypes& feeds,
                                const std::vector<std::string>& fetches, const std::vector<std::string>& targets) = 0;
   // The graph as the passes rewrote it for that plan: partitions, SwapOut and SwapIn nodes, reasons.
@@ -89,8 +95,8 @@ class Session {
   // returns. Ends with its first error. `take` may not call the session.
   virtual absl::Status ReadVariables(absl::FunctionRef<absl::Status(const std::string& name, Tensor value)> take) = 0;
   // Sets a variable of that name; its type must agree with that of the graph's variable. Which variables there are is known once a
-  // step that uses them has run: until then a value of any type is taken and may be set anew, and a name that none of them has is kept
-  // with the others.
+  // step that uses them has run. Until then a value of any type is taken and may be set anew. A name that none of them has is kept with
+  // the others.
   virtual absl::Status SetVariable(const std::string& name, const Tensor& value) = 0;
 
   // What nodes keep from step to step besides variables (how far a random op's stream has come), by node name: bytes,

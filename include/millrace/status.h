@@ -1,7 +1,14 @@
-// Errors are values. Codes: InvalidArgument (the input is wrong), OutOfRange (an index in it), NotFound (a name), AlreadyExists (a name
-// that is taken), Unimplemented (an op or dtype that is not covered), FailedPrecondition (an uninitialised variable), ResourceExhausted
-// (does not fit the budget), Cancelled (interrupted), Unavailable (a device that is lost or does not answer), DataLoss (a copy on disk
-// that is not what was written), PermissionDenied and others that the system gave for a file, Internal (our bug).
+// Errors are values. Their codes:
+//   InvalidArgument     the input is wrong; OutOfRange: an index in it
+//   NotFound            a name; AlreadyExists: a name that is taken
+//   Unimplemented       an op or dtype that is not covered
+//   FailedPrecondition  an uninitialised variable, a step that a given plan is not for
+//   ResourceExhausted   does not fit the budget
+//   Cancelled           interrupted
+//   Unavailable         a device that is lost or does not answer
+//   DataLoss            a copy on disk that is not what was written
+//   PermissionDenied    and others that the system gave for a file
+//   Internal            our bug
 //
 // A ResourceExhausted of planning says in its payload kNeededBytesPayload, in decimal, how many bytes would do: a working set, which no plan
 // can go below, or what the best plan found would take. It is absent where that is not known.

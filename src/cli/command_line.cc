@@ -165,8 +165,10 @@ void WarnOfSharedReceives(const std::vector<std::string>& chosen, const std::vec
 
 // Likewise how to plan again where no step comes after those that are measured.
 void WarnOfReplanning(const std::vector<std::string>& given, const FlagRegistry& registry) {
+  const auto devices = ParseDevices(registry.Value("devices"), registry.Value("device"));
+  if (!devices.ok() || devices->kind == "null") return;  // which runs no steps at all
   SessionOptions session;
-  session.device = registry.Value("device");
+  session.device = devices->kind;
   session.cuda_graph = registry.Value("cuda_graph");
   const int64_t measured = session.replan.steps_to_measure(session.replays_steps());
   int64_t steps = 0;
@@ -187,6 +189,47 @@ void WarnOfSwaps(const std::vector<std::string>& chosen, const std::vector<std::
 void WarnOfPlanningFlags(const std::vector<std::string>& given) {
   for (const std::string& flag : given) {
     if (Holds(PlanningFlags(), flag)) LOG(WARNING) << "--" << flag << " has no effect on the steps: their plan is that of --plan_in";
+  }
+}
+
+// Likewise what is of steps that run where none does. A step whose size depends on its own results is run to be planned, where a device can.
+void WarnOfRunsFlags(std::string_view command, const std::vector<std::string>& given, const FlagRegistry& registry) {
+  const auto devices = ParseDevices(registry.Value("devices"), registry.Value("device"));
+  if (!devices.ok()) return;  // no warning beside an error
+  const bool sweeps = command == "sweep" && devices->kind == "null";
+  const bool plans = command == "plan" || command == "explain" || command == "fit";
+  const bool may_run = devices->kind == "cpu" && registry.Value("machine").empty();
+  for (const std::string& flag : given) {
+    if (sweeps && Holds(std::vector<std::string>{"steps", "seed", "threads", "replan"}, flag)) {
+      LOG(WARNING) << "--" << flag << " has no effect on device null, which runs nothing";
+    }
+    if (plans && flag == "seed") {
+      LOG(WARNING) << "--seed has no effect on millrace " << command << (may_run ? ", unless the step has to be run to be planned" : "");
+    }
+  }
+}
+
+// Likewise sizes to sweep where no strategy cuts by size, how to update where updates are whole, initialisers where only the step is planned,
+// what a machine is measured with where it is not, and whatever stands beside a list.
+void WarnOfUnusedParts(const Command& of, const std::vector<std::string>& strategies, const std::vector<std::string>& given,
+                       const FlagRegistry& registry) {
+  const std::string_view command = of.name;
+  const bool cuts = std::any_of(strategies.begin(), strategies.end(), CutsBySize);
+  const bool has_parts = Holds(strategies, "planned") && registry.Value("update_parts") != "off";
+  for (const std::string& flag : given) {
+    if (command == "sweep" && flag == "partition_sizes" && !cuts) {
+      LOG(WARNING) << "--partition_sizes has no effect on strategy " << absl::StrJoin(strategies, ", ") << ": its order is not cut by size";
+    }
+    if (flag == "update_parts" && has_parts && !registry.Value("disk").empty()) {
+      LOG(WARNING) << "--update_parts has no effect beside --disk: updates are whole";
+    }
+    if (command == "export" && flag == "init_targets") LOG(WARNING) << "--init_targets has no effect on millrace export, which plans the step alone";
+    if (command == "machine" && (flag == "device" || flag == "threads") && registry.Value("measure") != "true") {
+      LOG(WARNING) << "--" << flag << " has no effect on millrace machine without --measure";
+    }
+    if (command == "inspect" && Holds(of.flags, flag) && flag != "ops" && flag != "report_out" && registry.Value("ops") == "true") {
+      LOG(WARNING) << "--" << flag << " has no effect beside --ops";
+    }
   }
 }
 
@@ -273,6 +316,8 @@ void WarnOfUselessFlags(const Command& command, const Arguments& arguments, cons
   if (name == "fit") WarnOfFitsFlags(arguments.words.size() == 2, arguments.flags, registry);
   if (name == "run" && !registry.Value("plan_in").empty()) WarnOfPlanningFlags(arguments.flags);
   WarnOfOtherDevicesFlags(arguments.flags, registry);
+  if (name != "fit" || arguments.words.size() != 2) WarnOfRunsFlags(name, arguments.flags, registry);
+  WarnOfUnusedParts(command, strategies, arguments.flags, registry);
   if (strategies.empty()) return;
   WarnOfOtherStrategiesFlags(strategies, arguments.flags, registry);
   WarnOfSwaps(strategies, arguments.flags, registry);

@@ -18,10 +18,17 @@ const Flags& EngineFlags() {
   return *flags;
 }
 
+// What is planned for, where nothing runs.
+const Flags& MachineFlags() {
+  static const auto* const flags = new Flags{"device", "devices", "device_memory", "host_memory", "machine", "link_gbps", "disk", "disk_gbps", "profile_in"};
+  return *flags;
+}
+
 // Of strategies, but for the partition size, which a sweep varies.
 const Flags& PolicyFlags() {
   static const auto* const flags = new Flags{
-      "swap_distance", "parts", "early_start", "min_swap_bytes", "recompute", "plan_seconds", "share_recv", "fuse", "channels_first", "pack_rows", "accumulate_products", "update_parts", "max_unrolled_nodes",
+      "swap_distance", "parts", "early_start", "min_swap_bytes", "recompute", "plan_seconds", "share_recv", "fuse", "channels_first",
+      "pack_rows", "accumulate_products", "update_parts", "max_unrolled_nodes",
       "occupancy_threshold", "swapout_threshold", "swapin_ahead", "swapin_groupby",
       "sync_mode", "serialization", "serialization_by_size", "memory_ratio",
       "exclude_outputs", "exclude_inputs", "include_outputs", "include_inputs",
@@ -46,7 +53,8 @@ const std::vector<Command>& Table() {
   static const Flags pictures = {"report_out", "trace_out", "plot_out", "html_out"};
   static const auto* const table = new std::vector<Command>{
       {"run", "", "trains or runs a graph for --steps and prints what it took", RunCommand,
-       InputFlags() + Flags{"steps", "strategy"} + PartFlags() + EngineFlags() + Flags{"plan_in", "plan_out"} + pictures + Flags{"variables_out", "fetches_out", "checkpoint_out", "profile_out"},
+       InputFlags() + Flags{"steps", "strategy"} + PartFlags() + EngineFlags() + Flags{"plan_in", "plan_out"} + pictures +
+           Flags{"variables_out", "fetches_out", "checkpoint_out", "profile_out"},
        "millrace run --graph=F.pb --fetches=loss:0 --targets=train --init_targets=init --synthetic_feeds --steps=10 "
        "--strategy=tensorflowmem --device_memory=50%"},
       {"compare", "", "the same graph and feeds under several strategies: one table, results compared bit by bit",
@@ -60,19 +68,18 @@ const std::vector<Command>& Table() {
        "millrace sweep --strategies=tensorflowmem --partition_sizes=5,20,100 --budgets=40%,60% --graph=F.pb "
        "--fetches=loss:0 --targets=train --init_targets=init --synthetic_feeds --csv_out=sweep.csv --plot_out=sweep.svg"},
       {"plan", "", "plans and simulates, for this CPU or any --machine, and runs nothing", PlanCommand,
-       InputFlags() + Flags{"strategy"} + PartFlags() + Flags{"device", "devices", "device_memory", "host_memory", "machine", "link_gbps", "disk", "disk_gbps", "profile_in"} + pictures +
-           Flags{"plan_out"},
+       InputFlags() + Flags{"strategy"} + PartFlags() + MachineFlags() + pictures + Flags{"plan_out"},
        "millrace plan --machine=configs/machines/titanx.pbtxt --graph=F.pb --fetches=loss:0 --targets=train "
        "--synthetic_feeds"},
       {"inspect", "", "what a graph holds: vertices, edges, parameters, operations, unsupported ones", InspectCommand,
        StepFlags() + Flags{"devices", "ops", "report_out"},
        "millrace inspect --graph=F.pb"},
       {"export", "", "the graph as the passes rewrote it, for reading, not for running, to --out=F.pb, .pbtxt or .dot", ExportCommand,
-       InputFlags() + Flags{"strategy"} + PartFlags() + Flags{"device", "devices", "device_memory", "host_memory", "machine", "link_gbps", "disk", "disk_gbps", "profile_in", "out", "report_out"},
+       StepFlags() + Flags{"strategy"} + PartFlags() + MachineFlags() + Flags{"out", "report_out"},
        "millrace export --out=rewritten.pbtxt --graph=F.pb --fetches=loss:0 --targets=train --synthetic_feeds "
        "--device_memory=50%"},
       {"explain", "TENSOR", "why a tensor or node is kept, swapped, recomputed or cut where it is", ExplainCommand,
-       InputFlags() + Flags{"strategy"} + PartFlags() + Flags{"device", "devices", "device_memory", "host_memory", "machine", "link_gbps", "disk", "disk_gbps", "profile_in", "report_out"},
+       InputFlags() + Flags{"strategy"} + PartFlags() + MachineFlags() + Flags{"report_out"},
        "millrace explain stage1_block1/conv1/Conv2D:0 --graph=resnet50.pb --fetches=loss:0 --targets=train --synthetic_feeds "
        "--device_memory=50%"},
       {"fit", "[MODEL]", "the largest --vary=batch, depth, image_size, steps_unrolled or layers at a budget, or the smallest --vary=budget",

@@ -254,6 +254,14 @@ std::vector<std::string> Advise(const Workload& workload, const SessionOptions& 
   return advice;
 }
 
+std::vector<std::string> AdviseOnLaterStep(const RunReport& run) {
+  const int64_t needed = NeededBytes(run.status);
+  if (needed == 0) return {};
+  const char* const flag = IsOfHostMemory(run.status) ? "--host_memory=" : "--device_memory=";
+  return {absl::StrCat("step ", run.step_seconds.size() + 1, " needs about ", flag, needed, " (", FormatBytes(needed), ") with ", run.strategy,
+                       "; its sizes follow from the steps before it, so later ones may need more")};
+}
+
 absl::Status WithAdvice(const RunReport& run) {
   if (run.status.ok() || run.advice.empty()) return run.status;
   std::string message(run.status.message());

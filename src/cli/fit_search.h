@@ -43,11 +43,14 @@ int64_t PresentBatch(const Workload& workload);
 // Feed types with the first dimension `batch` where the graph leaves it open; empty when it is open nowhere.
 Session::FeedTypes WithBatch(const Workload& workload, int64_t batch);
 
-// What to do about a workload that does not fit: smallest budget, strategies that would do, largest batch; a line each.
+// What to do about a workload that does not fit: smallest budget, strategies that would do, largest batch; a line each. It holds for
+// initialisers and the first step, and so for all steps of one signature whose sizes do not follow from what the steps compute.
 // `refused` is what planning said of it. The larger the graph, the fewer plans are tried for that: together they are of some
 // hundred thousand nodes.
 std::vector<std::string> Advise(const Workload& workload, const SessionOptions& session, const absl::Status& refused,
                                 const Environment& environment);
+// The same where the first steps ran and a later one, which is larger, does not fit: what is known is what that step lacks.
+std::vector<std::string> AdviseOnLaterStep(const RunReport& run);
 // The status of a run that failed, its advice below the message as lines of hints.
 absl::Status WithAdvice(const RunReport& run);
 

@@ -7,15 +7,19 @@
 #include <cerrno>
 #include <filesystem>
 #include <map>
+#include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "cli/exit_status.h"
 #include "cli/interrupt.h"
 #include "cli/workload.h"
 #include "files/model_files.h"
+#include "graph/one_line.h"
 #include "millrace/status.h"
 #include "plan/plan_text.h"
 #include "report/chrome_trace.h"
@@ -177,13 +181,26 @@ absl::Status CheckGraphOutput(const std::string& path) {
   return UsageError(absl::StrCat("--out=", path, ": expected a name that ends in .pb, .pbtxt or .dot"));
 }
 
-bool IsPlanFile(const std::string& path) { return absl::EndsWith(path, ".pb") || absl::EndsWith(path, ".pbtxt"); }
+namespace {
+
+// Says for which values a plan is, if not for all.
+void TellValues(const ExecutionPlan& plan, const std::string& path) {
+  std::vector<std::string> of;
+  const auto name = [](std::string* out, const auto& value) { out->append(OnOneLine(value.first)); };
+  if (!plan.feed_values.empty()) of.push_back(absl::StrCat("these values of the feeds ", absl::StrJoin(plan.feed_values, ", ", name)));
+  if (!plan.answers.empty()) of.push_back("what this step computes");
+  if (!of.empty()) LOG(INFO) << path << " is for " << absl::StrJoin(of, " and ") << ", which it holds: a run ends at the first step that has others";
+}
+
+}  // namespace
 
 absl::Status WritePlan(const ExecutionPlan& plan, const std::string& path, const Environment& environment) {
   if (path.empty()) return absl::OkStatus();
-  if (IsPlanFile(path)) {
+  if (absl::EndsWith(path, ".pb") || absl::EndsWith(path, ".pbtxt")) {  // which --plan_in reads back
     MR_ASSIGN_OR_RETURN(const auto reader, AwaitReader(path));
-    return environment.save_plan(plan, path);
+    MR_RETURN_IF_ERROR(environment.save_plan(plan, path));
+    TellValues(plan, path);
+    return absl::OkStatus();
   }
   OutputFile file;
   MR_RETURN_IF_ERROR(file.Open(path));

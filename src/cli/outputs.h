@@ -44,9 +44,6 @@ absl::StatusOr<std::unique_ptr<AtomicFile>> AwaitReader(const std::string& path)
 // The same for a graph file, whose name must end in .pb, .pbtxt or .dot.
 absl::Status CheckGraphOutput(const std::string& path);
 
-// Whether --plan_in reads a plan of this name back; others are for people.
-bool IsPlanFile(const std::string& path);
-
 // Nothing for an empty path.
 absl::Status WritePlan(const ExecutionPlan& plan, const std::string& path, const Environment& environment);
 

@@ -18,7 +18,6 @@ absl::Status PlanCommand(const Options& options, const Environment& environment)
   MR_ASSIGN_OR_RETURN(const Workload workload, LoadWorkload(options.input, FeedValues::kTypesOnly, environment));
   MR_ASSIGN_OR_RETURN(const DeviceBudgets budgets, ResolveBudget(budget, workload, session, environment));
   budgets.Apply(session.planning);
-  WarnOfPlanByValue(options.plan_out, workload, session, environment);
 
   TrainResult result = PlanOnly(workload, session, environment);
   KeepUntilTheEnd(workload.graph);

@@ -56,7 +56,6 @@ absl::Status RunCommand(const Options& options, const Environment& environment) 
   environment.catch_interrupts();
   MR_ASSIGN_OR_RETURN(const DeviceBudgets budgets, ResolveBudget(budget, workload, session, environment));
   budgets.Apply(session.planning);
-  WarnOfPlanByValue(options.plan_out, workload, session, environment);
 
   VariableFiles variables(options.output, workload, environment);
   TrainResult result = Train(workload, session, environment,
@@ -70,7 +69,8 @@ absl::Status RunCommand(const Options& options, const Environment& environment) 
     if (!result.run.status.ok()) AddError(LeftOut(options, result), written);
   }
   if (ExitStatus(result.run.status) == kExitDoesNotFit && result.device_has_budget) {
-    result.run.advice = Advise(workload, session, result.run.status, environment);
+    const bool first = result.run.step_seconds.empty();
+    result.run.advice = first ? Advise(workload, session, result.run.status, environment) : AdviseOnLaterStep(result.run);
   }
   if (outputs.wants_report()) result.graph = FactsOf(result, workload, session, environment);
   Report report{.graph = result.graph, .machine = result.machine, .runs = {result.run}};

@@ -5,9 +5,11 @@
 #include <google/protobuf/text_format.h>
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "files/atomic_file.h"
 #include "files/mapped_file.h"
 #include "graph/with_message.h"
@@ -22,12 +24,14 @@ namespace millrace {
 namespace {
 
 // The same message gives the same bytes.
-std::string Serialized(const proto::Plan& message) {
+absl::StatusOr<std::string> Serialized(const proto::Plan& message) {
   std::string bytes;
   google::protobuf::io::StringOutputStream stream(&bytes);
   google::protobuf::io::CodedOutputStream coded(&stream);
   coded.SetSerializationDeterministic(true);
-  message.SerializeToCodedStream(&coded);
+  if (!message.SerializeToCodedStream(&coded)) {
+    return absl::ResourceExhaustedError(absl::StrCat("a plan of ", message.ByteSizeLong(), " bytes, expected less than 2 GiB in one file"));
+  }
   coded.Trim();
   return bytes;
 }
@@ -39,24 +43,26 @@ absl::Status CheckDigest(proto::Plan& message) {
   const uint64_t written = message.digest();
   message.clear_digest();
   if (written == 0) return absl::InvalidArgumentError("the plan has no digest of what it holds, expected one as --plan_out writes it at the end");
-  if (written == DigestOf(Serialized(message))) return absl::OkStatus();
+  MR_ASSIGN_OR_RETURN(const std::string contents, Serialized(message));
+  if (written == DigestOf(contents)) return absl::OkStatus();
   return absl::InvalidArgumentError("the plan is not as it was written: its digest is of other contents. Plans are made by --plan_out, not edited");
 }
 
 }  // namespace
 
-std::string PlanToBytes(const ExecutionPlan& plan, bool text) {
+absl::StatusOr<std::string> PlanToBytes(const ExecutionPlan& plan, bool text) {
   proto::Plan message;
   PlanToProto(plan, &message);
-  std::string bytes = Serialized(message);
-  // Its number is the highest, so what a message of it alone gives belongs at the end.
+  MR_ASSIGN_OR_RETURN(std::string bytes, Serialized(message));
+  // What a message of it alone gives may stand at the end: readers take fields in any order.
   if (!text) {
     message.Clear();
     message.set_digest(DigestOf(bytes));
-    return bytes + Serialized(message);
+    MR_ASSIGN_OR_RETURN(const std::string digest, Serialized(message));
+    return bytes + digest;
   }
   message.set_digest(DigestOf(bytes));
-  google::protobuf::TextFormat::PrintToString(message, &bytes);
+  if (!google::protobuf::TextFormat::PrintToString(message, &bytes)) return absl::ResourceExhaustedError("the plan is too large to be written as text");
   return bytes;
 }
 
@@ -73,7 +79,9 @@ absl::StatusOr<ExecutionPlan> PlanFromBytes(const std::string& bytes) {
 
 absl::Status SavePlan(const ExecutionPlan& plan, const std::string& path) {
   MR_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(path));
-  MR_RETURN_IF_ERROR(file->Append(PlanToBytes(plan, absl::EndsWith(path, ".pbtxt"))));
+  const absl::StatusOr<std::string> bytes = PlanToBytes(plan, absl::EndsWith(path, ".pbtxt"));
+  if (!bytes.ok()) return WithPrefix(bytes.status(), path);
+  MR_RETURN_IF_ERROR(file->Append(*bytes));
   return file->Commit();
 }
 

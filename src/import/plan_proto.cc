@@ -5,10 +5,14 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <map>
+#include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "graph/one_line.h"
 #include "import/tensor_proto.h"
 #include "millrace/status.h"
 
@@ -144,6 +148,14 @@ void VariableToProto(const PlanVariable& variable, proto::PlanVariable* message)
   message->set_whole(variable.whole);
   TypeToProto(variable.whole_type, message->mutable_whole_type());
   message->set_home_offset(variable.home_offset);
+}
+
+void ValuesToProto(const std::map<std::string, Tensor>& values, google::protobuf::RepeatedPtrField<proto::PlanValue>* messages) {
+  for (const auto& [name, value] : values) {
+    proto::PlanValue* message = messages->Add();
+    message->set_name(name);
+    TensorToProto(value, message->mutable_value());
+  }
 }
 
 // ---- From the message
@@ -282,6 +294,8 @@ class Reader {
       MR_ASSIGN_OR_RETURN(TensorType type, TypeFromProto(message.type()));
       plan_.feeds.push_back({message.name(), std::move(type)});
     }
+    MR_ASSIGN_OR_RETURN(plan_.feed_values, ReadValues(message_.feed_values(), "feed"));
+    MR_ASSIGN_OR_RETURN(plan_.answers, ReadValues(message_.answers(), "answer"));
     for (const proto::PlanFetch& message : message_.fetches()) {
       PlanFetch fetch;
       fetch.name = message.name();
@@ -294,6 +308,22 @@ class Reader {
       plan_.fetches.push_back(std::move(fetch));
     }
     return absl::OkStatus();
+  }
+
+  static absl::StatusOr<std::map<std::string, Tensor>> ReadValues(const google::protobuf::RepeatedPtrField<proto::PlanValue>& messages,
+                                                                  const char* what) {
+    std::map<std::string, Tensor> values;
+    for (const proto::PlanValue& message : messages) {
+      if (message.name().empty()) return absl::InvalidArgumentError(absl::StrCat("the plan has a value of a ", what, " without a name"));
+      const std::string of_what = absl::StrCat(what, " '", OnOneLine(message.name()), "'");
+      MR_ASSIGN_OR_RETURN(Tensor value, TensorFromProto(message.value()));
+      if (value.dtype() == DataType::kResource || value.dtype() == DataType::kVariant) {
+        return absl::InvalidArgumentError(absl::StrCat("the plan has a value of ", of_what, " of type ", value.type().ToString(),
+                                                       ", expected numbers, bools or strings"));
+      }
+      if (!values.emplace(message.name(), std::move(value)).second) return absl::InvalidArgumentError(absl::StrCat("the plan has two values of ", of_what));
+    }
+    return values;
   }
 
   absl::Status CheckDevice(int32_t device) const {
@@ -426,6 +456,8 @@ void PlanToProto(const ExecutionPlan& plan, proto::Plan* message) {
   message->set_strategy(plan.strategy);
   message->set_graph_fingerprint(plan.graph_fingerprint);
   for (const std::string& target : plan.targets) message->add_targets(target);
+  ValuesToProto(plan.feed_values, message->mutable_feed_values());
+  ValuesToProto(plan.answers, message->mutable_answers());
   message->set_partition_size(plan.partition_size);
   for (const PlanDevice& device : plan.devices) {
     proto::PlanDevice* to = message->add_devices();

@@ -64,6 +64,17 @@ class TestRegistry : public FlagRegistry {
       {"replan", {{"string", "auto", "when to plan again"}, "auto"}},
       {"plan_in", {{"string", "", "a plan"}, ""}},
       {"synthetic_feeds", {{"bool", "false", "fill feeds"}, "false"}},
+      {"init_targets", {{"string", "", "to run first"}, ""}},
+      {"machine", {{"string", "", "rates to plan for"}, ""}},
+      {"link_gbps", {{"string", "", "slow copies"}, ""}},
+      {"disk", {{"string", "", "a folder"}, ""}},
+      {"partition_sizes", {{"string", "", "sweep: sizes"}, ""}},
+      {"update_parts", {{"string", "auto", "planned: parts"}, "auto"}},
+      {"measure", {{"bool", "false", "machine: measure"}, "false"}},
+      {"ops", {{"bool", "false", "inspect: list"}, "false"}},
+      {"report_out", {{"string", "", "a report"}, ""}},
+      {"v", {{"int64", "0", "of a library"}, "0"}},
+      {"stderrthreshold", {{"int64", "0", "of a library"}, "0"}},
   };
 };
 
@@ -238,6 +249,39 @@ TEST_F(CommandLineTest, APlanThatIsReadLeavesNothingToPlan) {
                           "--replan has no effect on the steps: their plan is that of --plan_in",
                           "--partition_size has no effect on the steps: their plan is that of --plan_in"));
   EXPECT_THAT(WarningsOf({"run", "--strategy=lru", "--replan=wait", "--steps=10"}, {"lru"}), IsEmpty());
+}
+
+TEST_F(CommandLineTest, WhatIsOfStepsThatRunHasNoEffectWhereNoneDoes) {
+  const char* const unless_asked = ", unless the step has to be run to be planned";
+  for (const std::string command : {"plan", "explain", "fit"}) {
+    const std::string no_effect = absl::StrCat("--seed has no effect on millrace ", command);
+    EXPECT_THAT(WarningsOf({command, "--graph=g.pb", "--seed=3"}, {"planned"}), ElementsAre(no_effect + unless_asked));
+    EXPECT_THAT(WarningsOf({command, "--graph=g.pb", "--seed=3", "--device=null"}, {"planned"}), ElementsAre(no_effect));
+  }
+  EXPECT_THAT(WarningsOf({"plan", "--graph=g.pb", "--seed=3", "--device=cpu", "--machine=titanx.pbtxt"}, {"planned"}),
+              ElementsAre("--seed has no effect on millrace plan"));
+  EXPECT_THAT(WarningsOf({"export", "--graph=g.pb", "--seed=3", "--device=cpu"}, {"planned"}), ElementsAre("--seed has no effect on millrace export"));
+  EXPECT_THAT(WarningsOf({"run", "--graph=g.pb", "--seed=3"}, {"planned"}), IsEmpty());
+  EXPECT_THAT(WarningsOf({"sweep", "--device=null", "--seed=3", "--threads=2", "--link_gbps=2"}, {"planned"}),
+              ElementsAre("--seed has no effect on device null, which runs nothing", "--threads has no effect on device null, which runs nothing"));
+  EXPECT_THAT(WarningsOf({"sweep", "--device=null", "--replan=wait", "--steps=3"}, {"planned"}),
+              ElementsAre("--replan has no effect on device null, which runs nothing", "--steps has no effect on device null, which runs nothing"));
+  EXPECT_THAT(WarningsOf({"sweep", "--device=cpu", "--seed=3", "--threads=2"}, {"planned"}), IsEmpty());
+}
+
+TEST_F(CommandLineTest, FlagsThatNeedAnotherOneAreWarnedOfWithoutIt) {
+  EXPECT_THAT(WarningsOf({"sweep", "--partition_sizes=5,10"}, {"lru"}),
+              ElementsAre("--partition_sizes has no effect on strategy lru: its order is not cut by size"));
+  EXPECT_THAT(WarningsOf({"sweep", "--partition_sizes=5,10"}, {"lru", "tensorflowmem"}), IsEmpty());
+  EXPECT_THAT(WarningsOf({"run", "--update_parts=1MiB", "--disk=/tmp"}, {"planned"}),
+              ElementsAre("--update_parts has no effect beside --disk: updates are whole"));
+  EXPECT_THAT(WarningsOf({"export", "--graph=g.pb", "--init_targets=init"}, {"planned"}),
+              ElementsAre("--init_targets has no effect on millrace export, which plans the step alone"));
+  EXPECT_THAT(WarningsOf({"machine", "--threads=2"}, {}), ElementsAre("--threads has no effect on millrace machine without --measure"));
+  EXPECT_THAT(WarningsOf({"machine", "--threads=2", "--measure"}, {}), IsEmpty());
+  EXPECT_THAT(WarningsOf({"inspect", "--graph=g.pb", "--ops"}, {}), ElementsAre("--graph has no effect beside --ops"));
+  EXPECT_THAT(WarningsOf({"inspect", "--ops", "--report_out=r.json", "--v=1", "--stderrthreshold=1"}, {}), IsEmpty());
+  EXPECT_THAT(WarningsOf({"inspect", "--ops", "--steps=3"}, {}), ElementsAre("--steps has no effect on millrace inspect"));
 }
 
 TEST_F(CommandLineTest, FitTakesSizesOfModelsAndFeedsOfGraphs) {

@@ -1,8 +1,10 @@
-// explain, fit and machine on real sessions of the null device.
+// explain and fit on real sessions of the null device.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cinttypes>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -17,7 +19,6 @@
 #include "testlib/logged.h"
 #include "millrace/status.h"
 #include "models/models.h"
-#include "report/machine_file.h"
 
 namespace millrace::cli {
 namespace {
@@ -171,6 +172,21 @@ TEST_F(PlanningCommandsTest, ALaterStepThatDoesNotFitEndsAsTheFirstWould) {
   EXPECT_EQ(ExitStatus(status), kExitDoesNotFit) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("does not fit"));
   EXPECT_THAT(out_.str(), HasSubstr("(median of "));
+
+  // What the first step takes would be no help.
+  const auto hint_of = [](const absl::Status& status) {
+    std::pair<int64_t, int64_t> hint;  // step, bytes
+    const std::string message(status.message());
+    const size_t at = message.find("\nhint: ");
+    EXPECT_NE(at, std::string::npos) << message;
+    if (at == std::string::npos) return hint;
+    EXPECT_EQ(std::sscanf(message.c_str() + at, "\nhint: step %" SCNd64 " needs about --device_memory=%" SCNd64, &hint.first, &hint.second), 2) << message;
+    return hint;
+  };
+  const auto [step, bytes] = hint_of(status);
+  EXPECT_GT(step, 1);
+  options_.engine.device_memory = absl::StrCat(bytes);
+  EXPECT_GT(hint_of(RunCommand(options_, environment_)).first, step);
 }
 
 TEST_F(PlanningCommandsTest, ExplainSaysWhyAVariableIsFetched) {
@@ -541,13 +557,6 @@ TEST_F(PlanningCommandsTest, AnInitialiserThatNeedsFeedsIsNamed) {
   EXPECT_THAT(std::string(PlanCommand(options_, environment_).message()), testing::StartsWith("init_targets train, before the first step: "));
 }
 
-TEST_F(PlanningCommandsTest, MeasuringIsOfThisMachineNotOfAFile) {
-  options_.measure = true;
-  options_.engine.device = "cpu";
-  options_.engine.machine = MILLRACE_SOURCE_DIR "/configs/machines/titanx.pbtxt";
-  EXPECT_EQ(ExitStatus(MachineCommand(options_, environment_)), kExitUsage);
-}
-
 TEST_F(PlanningCommandsTest, ARefusedInitialiserIsNamed) {
   options_.strategy.strategy = "tflms";
   options_.input.init_targets = {"init"};
@@ -560,36 +569,6 @@ TEST_F(PlanningCommandsTest, ARefusedInitialiserIsNamed) {
   options_.engine.device_memory = absl::StrCat(smallest / 2);
   const std::string message(PlanCommand(options_, environment_).message());
   EXPECT_THAT(message, testing::StartsWith("init_targets init, before the first step: does not fit"));
-}
-
-TEST_F(PlanningCommandsTest, MachinePrintsWhatIsReadBack) {
-  ASSERT_TRUE(MachineCommand(options_, environment_).ok());
-  const absl::StatusOr<Machine> machine = ParseMachine(out_.str());
-  ASSERT_TRUE(machine.ok()) << machine.status();
-  EXPECT_EQ(machine->to_host_bytes_per_second, Machine().to_host_bytes_per_second);
-}
-
-TEST_F(PlanningCommandsTest, MachineWritesAFile) {
-  const fs::path file = fs::path(testing::TempDir()) / absl::StrCat("machine_", getpid(), ".pbtxt");
-  options_.engine.machine = file.string();
-  std::ofstream(file) << "name: \"tiny\" flops_per_second: 5e9 device_memory: \"4KiB\"";
-  options_.out = file.string() + ".copy";
-  const absl::Status status = MachineCommand(options_, environment_);
-  ASSERT_TRUE(status.ok()) << status;
-  std::stringstream text;
-  text << std::ifstream(options_.out).rdbuf();
-  const absl::StatusOr<Machine> machine = ParseMachine(text.str());
-  ASSERT_TRUE(machine.ok()) << machine.status();
-  EXPECT_EQ(machine->name, "tiny");
-  EXPECT_EQ(machine->flops_per_second, 5e9);
-  EXPECT_EQ(machine->device_memory_bytes, 4096);
-  fs::remove(file);
-  fs::remove(options_.out);
-}
-
-TEST_F(PlanningCommandsTest, TheNullDeviceHasNothingToMeasure) {
-  options_.measure = true;
-  EXPECT_EQ(ExitStatus(MachineCommand(options_, environment_)), kExitUsage);
 }
 
 }  // namespace

@@ -19,9 +19,10 @@ def command_lines(text):
 
 
 def without_training(words):
+    planned = [word for word in words[1:] if not word.startswith(("--steps=", "--variables_out="))]
     if words[0] == "run":
-        return ["plan", *(word for word in words[1:] if not word.startswith(("--steps", "--variables_out")))]
-    return [*words, "--device=null"] if words[0] == "sweep" else words
+        return ["plan", *planned]
+    return ["sweep", *planned, "--device=null"] if words[0] == "sweep" else words
 
 
 def missing_files(words, folder):

@@ -8,9 +8,12 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <random>
 #include <sstream>
+#include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -57,11 +60,11 @@ TEST(PlanFileTest, ReadsWhatItWrites) {
   const ExecutionPlan plan = MlpPlan("null");
   ASSERT_GT(plan.counts.swap_ins, 0);
   for (const bool text : {true, false}) {
-    const std::string bytes = PlanToBytes(plan, text);
+    const std::string bytes = *PlanToBytes(plan, text);
     const auto read = PlanFromBytes(bytes);
     ASSERT_TRUE(read.ok()) << read.status();
     EXPECT_EQ(PlanToText(*read, {.seconds = true, .types = true}), PlanToText(plan, {.seconds = true, .types = true}));
-    EXPECT_EQ(PlanToBytes(*read, text), bytes);
+    EXPECT_EQ(*PlanToBytes(*read, text), bytes);
   }
 }
 
@@ -74,15 +77,65 @@ TEST(PlanFileTest, NansKeepTheirBits) {
   plan.instances[0].attrs.Set("alone", nans[0]);
   plan.instances[0].attrs.Set("list", nans);
   for (const bool text : {true, false}) {
-    const std::string bytes = PlanToBytes(plan, text);
+    const std::string bytes = *PlanToBytes(plan, text);
     const auto read = PlanFromBytes(bytes);
     ASSERT_TRUE(read.ok()) << read.status();
     EXPECT_TRUE(read->constants.back().value.BitEqual(plan.constants.back().value));
     EXPECT_EQ(std::bit_cast<uint32_t>(read->instances[0].attrs.GetOr<float>("alone", 0)), 0xFFC00000);
     const auto list = read->instances[0].attrs.GetOr<std::vector<float>>("list", {});
     EXPECT_TRUE(Tensor::Vector<float>(list).BitEqual(Tensor::Vector<float>(nans)));
-    EXPECT_EQ(PlanToBytes(*read, text), bytes);
+    EXPECT_EQ(*PlanToBytes(*read, text), bytes);
   }
+}
+
+Tensor Words(const std::vector<std::string>& words) {
+  Tensor tensor(DataType::kString, Shape({static_cast<int64_t>(words.size())}));
+  tensor.mutable_strings() = words;
+  return tensor;
+}
+
+TEST(PlanFileTest, ValuesThatAPlanIsForKeepTheirBits) {
+  std::vector<uint8_t> many(1 << 20);
+  for (size_t i = 0; i < many.size(); ++i) many[i] = static_cast<uint8_t>(i * i >> 3);
+  ExecutionPlan plan = MlpPlan("null");
+  plan.feed_values = {{"nan:0", Tensor::Vector<float>({std::bit_cast<float>(0xFFC00000), -0.0f})},
+                      {"nans:0", Tensor::Vector<float>(std::vector<float>(4, std::bit_cast<float>(0x7FC00001)))},
+                      {"words:0", Words({"", std::string("a\0b", 3)})},
+                      {"none:0", Tensor(DataType::kInt64, Shape({0}))},
+                      {"many:0", Tensor::Vector<uint8_t>(many)}};
+  plan.answers = plan.feed_values;
+  plan.answers["a line\nand another"] = Tensor::Scalar<bool>(true);
+  for (const bool text : {true, false}) {
+    const std::string bytes = *PlanToBytes(plan, text);
+    const auto read = PlanFromBytes(bytes);
+    ASSERT_TRUE(read.ok()) << read.status();
+    for (const auto& [written, values] : {std::make_pair(&plan.feed_values, &read->feed_values), std::make_pair(&plan.answers, &read->answers)}) {
+      ASSERT_EQ(values->size(), written->size());
+      for (const auto& [name, value] : *written) EXPECT_TRUE(values->at(name).BitEqual(value)) << name;
+    }
+    EXPECT_EQ(*PlanToBytes(*read, text), bytes);
+  }
+}
+
+TEST(PlanFileTest, ValuesWithoutANameOrABitAreRefused) {
+  ExecutionPlan plan = MlpPlan("null");
+  plan.feed_values = {{"a\n:0", Tensor::Scalar<int32_t>(1)}};
+  plan.answers = {{"turn", Tensor::Scalar<bool>(true)}};
+  const auto read = [&](const std::function<void(proto::Plan&)>& change) {
+    proto::Plan message;
+    PlanToProto(plan, &message);
+    change(message);
+    return PlanFromProto(message).status().ToString();
+  };
+  EXPECT_EQ(read([](proto::Plan&) {}), "OK");
+  EXPECT_THAT(read([](proto::Plan& p) { *p.add_answers() = p.answers(0); }), HasSubstr("the plan has two values of answer 'turn'"));
+  EXPECT_THAT(read([](proto::Plan& p) { *p.add_feed_values() = p.feed_values(0); }), HasSubstr(R"(the plan has two values of feed 'a\x0a:0')"));
+  EXPECT_THAT(read([](proto::Plan& p) { p.mutable_feed_values(0)->clear_name(); }), HasSubstr("the plan has a value of a feed without a name"));
+  for (const DataType dtype : {DataType::kResource, DataType::kVariant}) {
+    EXPECT_THAT(read([&](proto::Plan& p) { p.mutable_answers(0)->mutable_value()->set_dtype(static_cast<proto::DataType>(dtype)); }),
+                HasSubstr(absl::StrCat("a value of answer 'turn' of type ", TensorType{dtype, Shape()}.ToString(), ", expected numbers, bools or strings")));
+  }
+  EXPECT_NE(read([](proto::Plan& p) { p.mutable_answers(0)->clear_value(); }), "OK");
 }
 
 // The loss after three steps.
@@ -106,7 +159,7 @@ TEST(PlanFileTest, APlanFromAFileRunsWithTheSameBits) {
   const double want = Train(**session);
   auto planned = MlpSession("cpu", "baseline");
   ASSERT_TRUE(planned.ok());
-  const auto plan = PlanFromBytes(PlanToBytes(MlpPlan("cpu"), false));
+  const auto plan = PlanFromBytes(*PlanToBytes(MlpPlan("cpu"), false));
   ASSERT_TRUE(plan.ok()) << plan.status();
   const absl::Status used = (*planned)->UsePlan(std::make_shared<const ExecutionPlan>(*plan), Feeds(), {"loss:0"}, {"train"});
   ASSERT_TRUE(used.ok()) << used;
@@ -263,7 +316,7 @@ TEST(PlanFileTest, APlanOverTheBudgetsIsRefused) {
 }
 
 TEST(PlanFileTest, BrokenFilesAreRefused) {
-  const std::string whole = PlanToBytes(MlpPlan("null"), false);
+  const std::string whole = *PlanToBytes(MlpPlan("null"), false);
   std::mt19937 random(1);
   for (int i = 0; i < 300; ++i) {
     std::string bytes = whole;
@@ -277,7 +330,7 @@ TEST(PlanFileTest, BrokenFilesAreRefused) {
 
 // Behind the digest: what a message says wrongly is refused too, or is a plan still.
 TEST(PlanFileTest, BrokenMessagesAreRefusedOrStillPlans) {
-  const std::string whole = PlanToBytes(MlpPlan("null"), false);
+  const std::string whole = *PlanToBytes(MlpPlan("null"), false);
   std::mt19937 random(1);
   int parsed = 0, refused = 0;
   for (int i = 0; i < 1000; ++i) {
@@ -295,7 +348,7 @@ TEST(PlanFileTest, BrokenMessagesAreRefusedOrStillPlans) {
 
 // An attribute, a shape or a step of another kind gives other bits, and the rest of the plan does not tell.
 TEST(PlanFileTest, APlanThatWasEditedIsRefused) {
-  const std::string whole = PlanToBytes(MlpPlan("null"), true);
+  const std::string whole = *PlanToBytes(MlpPlan("null"), true);
   EXPECT_TRUE(PlanFromBytes(whole).ok());
   const auto with = [&](const std::string& old_text, const std::string& new_text) {
     EXPECT_THAT(whole, HasSubstr(old_text));
@@ -318,7 +371,7 @@ TEST(PlanFileTest, TheCheckedInPlanIsReproducedByteForByte) {
   std::ifstream file(path, std::ios::binary);
   std::stringstream bytes;
   bytes << file.rdbuf();
-  EXPECT_EQ(PlanToBytes(plan, true), bytes.str());
+  EXPECT_EQ(*PlanToBytes(plan, true), bytes.str());
   EXPECT_TRUE(LoadPlan(path).ok());
 }
 

@@ -7,12 +7,15 @@
 #include <gtest/gtest.h>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "millrace/session.h"
 #include "text_session.h"
+#include "two_references.h"
 
 namespace millrace {
 namespace {
 
+using testing::kTwoReferences;
 using testing::Numbers;
 using testing::SessionOf;
 using ::testing::ElementsAre;
@@ -20,17 +23,6 @@ using ::testing::HasSubstr;
 
 // `late` is a Merge that takes the reference itself.
 constexpr char kReadAfterWriting[] = R"(
-a = VariableV2() {dtype=float, shape=shape[], shared_name="a"}
-b = VariableV2() {dtype=float, shape=shape[], shared_name="b"}
-one = Const() {dtype=float, value=float[]{1}}
-two = Const() {dtype=float, value=float[]{2}}
-init_a = Assign(a, one) {T=float}
-init_b = Assign(b, two) {T=float}
-init = NoOp() ^init_a ^init_b
-p = Placeholder() {dtype=bool, shape=shape[]}
-x = Placeholder() {dtype=float, shape=shape[]}
-of_a = RefSwitch(a, p) {T=float}
-of_b = RefSwitch(b, p) {T=float}
 c = RefMerge(of_a, of_b:1) {T=float, N=2}
 set = AssignAdd(c, x) {T=float}
 y = Identity(c) ^set {T=float}
@@ -56,7 +48,7 @@ TEST(ChosenVariables, AChosenReferenceIsReadWhenItsValueIsTaken) {
     for (const char* strategy : {"baseline", "planned"}) {
       SessionOptions options;
       options.planning.strategy = strategy;
-      const auto session = SessionOf(kReadAfterWriting, options);
+      const auto session = SessionOf(absl::StrCat(kTwoReferences, kReadAfterWriting), options);
       ASSERT_TRUE(session->Run({}, {}, {"init"}, nullptr).ok());
       std::vector<Tensor> out;
       const absl::Status status = session->Run({{"p", Tensor::Scalar<bool>(p)}, {"x", Tensor::Scalar<float>(x)}}, {what}, {}, &out);

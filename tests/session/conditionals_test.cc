@@ -6,10 +6,12 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "graph/text.h"
 #include "millrace/session.h"
 #include "testlib/open_session.h"
 #include "text_session.h"
+#include "two_references.h"
 
 namespace millrace {
 namespace {
@@ -97,7 +99,7 @@ y = Identity(c) {T=float}
 )";
 
 absl::StatusOr<std::vector<float>> ValuesUnder(const std::string& strategy, const std::vector<std::pair<bool, float>>& steps,
-                                               const char* text = kGraph) {
+                                               const std::string& text = kGraph) {
   absl::StatusOr<Graph> graph = ParseGraphText(text);
   if (!graph.ok()) return graph.status();
   SessionOptions options;
@@ -378,17 +380,6 @@ TEST(Conditionals, WhatABranchDoesInATurnHappensWhoeverTakesItsResult) {
 
 // Each side adds to a variable of its own, and what the conditional gives is that one.
 constexpr char kEitherVariable[] = R"(
-a = VariableV2() {dtype=float, shape=shape[], shared_name="a"}
-b = VariableV2() {dtype=float, shape=shape[], shared_name="b"}
-one = Const() {dtype=float, value=float[]{1}}
-two = Const() {dtype=float, value=float[]{2}}
-init_a = Assign(a, one) {T=float}
-init_b = Assign(b, two) {T=float}
-init = NoOp() ^init_a ^init_b
-p = Placeholder() {dtype=bool, shape=shape[]}
-x = Placeholder() {dtype=float, shape=shape[]}
-of_a = RefSwitch(a, p) {T=float}
-of_b = RefSwitch(b, p) {T=float}
 x_there = Switch(x, p) {T=float}
 more_a = AssignAdd(of_a:1, x_there:1) {T=float}
 more_b = AssignAdd(of_b, x_there) {T=float}
@@ -408,13 +399,14 @@ absl::StatusOr<std::vector<float>> FetchedOf(Session& session, bool p, float x, 
 }
 
 TEST(Conditionals, AReferenceOfOneOfTwoVariablesIsReadAndWritten) {
+  const std::string text = absl::StrCat(testing::kTwoReferences, kEitherVariable);
   for (const char* strategy : {"baseline", "planned"}) {
-    const absl::StatusOr<std::vector<float>> values = ValuesUnder(strategy, {{true, 10}, {false, 20}, {true, 100}}, kEitherVariable);
+    const absl::StatusOr<std::vector<float>> values = ValuesUnder(strategy, {{true, 10}, {false, 20}, {true, 100}}, text);
     ASSERT_TRUE(values.ok()) << values.status();
     EXPECT_EQ(*values, (std::vector<float>{11, 22, 111}));
     SessionOptions options;
     options.planning.strategy = strategy;
-    const auto session = testing::SessionOf(kEitherVariable, options);
+    const auto session = testing::SessionOf(text, options);
     ASSERT_TRUE(session->Run({}, {}, {"init"}, nullptr).ok());
     // The side adds x, and so does what takes the reference.
     absl::StatusOr<std::vector<float>> fetched = FetchedOf(*session, true, 10, {"set"});

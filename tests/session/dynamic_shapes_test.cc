@@ -436,11 +436,12 @@ numbers = Range(axis, most, last) {Tidx=int32}
   EXPECT_THAT(run({1, 0, 0, 2, 0, 3}), ElementsAre(0, 1));
   const Session::FeedTypes types = {{"mask", {DataType::kFloat, Shape({2, 3})}}};
   EXPECT_THAT(std::string(session->Plan(types, {"numbers"}, {}).status().message()), HasSubstr("'numbers' (Range)"));
-  // Such a plan is right for those values alone, and does not hold them.
+  // Such a plan is right for those values alone, which it holds.
   session->PlanWithFeeds({{"mask", Matrix({2, 3}, {1, 0, 0, 2, 0, 3})}});
   const absl::StatusOr<std::shared_ptr<const ExecutionPlan>> plan = session->Plan(types, {"numbers"}, {});
   ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_THAT(std::string(session->UsePlan(*plan, types, {"numbers"}, {}).message()), HasSubstr("made, not read"));
+  const absl::Status used = session->UsePlan(*plan, types, {"numbers"}, {});
+  EXPECT_TRUE(used.ok()) << used;
 }
 
 // The bound of the rows is 3 and 2 of them come: a Reshape to another rank says how many there are.

@@ -6,14 +6,18 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "import/plan_proto.h"
 #include "millrace/proto/plan.pb.h"
 #include "model_run.h"
+#include "text_session.h"
+#include "value_graphs.h"
 
 namespace millrace::testing {
 namespace {
@@ -132,6 +136,35 @@ class Mutator {
   std::mt19937 random_;
 };
 
+// Plans of `rest` and what becomes of `part`: `open` gives a session, `use` a plan to it, and `expect_right` runs it.
+template <typename Open, typename Use, typename ExpectRight>
+void ExpectRefusedOrRight(const proto::Plan& rest, const proto::Plan& part, int mutations, Open open, Use use, ExpectRight expect_right) {
+  int refused = 0;
+  decltype(open()) session;  // a refused plan leaves it as it was: it is there for the next one
+  for (int seed = 0; seed < mutations; ++seed) {
+    proto::Plan message = part;
+    Mutator mutator(seed);
+    const std::string what = absl::StrCat("mutation ", seed, ": ", mutator.Change(message));
+    SCOPED_TRACE(what);
+    message.MergeFrom(rest);
+    const absl::StatusOr<ExecutionPlan> plan = PlanFromProto(message);
+    if (!plan.ok()) {
+      ++refused;
+      continue;
+    }
+    if (session == nullptr) session = open();
+    const absl::Status used = use(*session, *plan);
+    if (!used.ok()) {
+      EXPECT_NE(used.message(), "");
+      ++refused;
+      continue;
+    }
+    expect_right(*session);
+    session = nullptr;
+  }
+  EXPECT_GT(refused, mutations / 4);
+}
+
 class PlanMutations : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(PlanMutations, AreRefusedOrGiveTheSameBits) {
@@ -145,33 +178,66 @@ TEST_P(PlanMutations, AreRefusedOrGiveTheSameBits) {
   proto::Plan whole;
   PlanToProto(*made.TrainPlan(), &whole);
   ASSERT_TRUE(made.status().ok()) << made.status();
-  constexpr int kMutations = 400;
-  int refused = 0;
-  for (uint32_t seed = 0; seed < kMutations; ++seed) {
-    proto::Plan message = whole;
-    Mutator mutator(seed);
-    const std::string what = absl::StrCat("mutation ", seed, ": ", mutator.Change(message));
-    SCOPED_TRACE(what);
-    const absl::StatusOr<ExecutionPlan> plan = PlanFromProto(message);
-    if (!plan.ok()) {
-      ++refused;
-      continue;
-    }
-    ModelRun run(*graph, UnderBudget("baseline", 0));
-    Session::FeedTypes types;
-    for (const auto& [name, tensor] : run.feeds()) types.emplace(name, tensor.type());
-    const absl::Status used = run.session().UsePlan(std::make_shared<const ExecutionPlan>(*plan), types, {"loss:0"}, {"train"});
-    if (!used.ok()) {
-      EXPECT_NE(used.message(), "");
-      ++refused;
-      continue;
-    }
+  const auto open = [&] { return std::make_unique<ModelRun>(*graph, UnderBudget("baseline", 0)); };
+  const auto use = [](ModelRun& run, const ExecutionPlan& plan) {
+    return run.session().UsePlan(std::make_shared<const ExecutionPlan>(plan), run.FeedTypes(), {"loss:0"}, {"train"});
+  };
+  const auto expect_right = [&](ModelRun& run) {
     const auto found = run.Steps(2);
-    if (!run.status().ok()) continue;
+    if (!run.status().ok()) return;
     EXPECT_EQ(found, losses);
     EXPECT_TRUE(run.Variables() == variables);
-  }
-  EXPECT_GT(refused, kMutations / 4);
+  };
+  ExpectRefusedOrRight({}, whole, 400, open, use, expect_right);
+}
+
+Session::FeedTypes TypesOf(const Session::Feeds& feeds) {
+  Session::FeedTypes types;
+  for (const auto& [name, tensor] : feeds) types.emplace(name, tensor.type());
+  return types;
+}
+
+// Changes only the values that the plan is for.
+void ExpectValuesRefusedOrRight(const ExecutionPlan& plan, const std::string& graph, const Session::Feeds& feeds,
+                                absl::FunctionRef<void(Session&)> prepare, const Tensor& right) {
+  proto::Plan rest, values;
+  PlanToProto(plan, &rest);
+  values.mutable_feed_values()->Swap(rest.mutable_feed_values());
+  values.mutable_answers()->Swap(rest.mutable_answers());
+  const auto open = [&] {
+    auto session = SessionOf(graph);
+    prepare(*session);
+    return session;
+  };
+  const auto use = [&](Session& session, const ExecutionPlan& changed) {
+    return session.UsePlan(std::make_shared<const ExecutionPlan>(changed), TypesOf(feeds), {"y:0"}, {});
+  };
+  const auto expect_right = [&](Session& session) {
+    std::vector<Tensor> out;
+    if (!session.Run(feeds, {"y:0"}, {}, &out).ok()) return;
+    EXPECT_TRUE(out[0].BitEqual(right));
+  };
+  ExpectRefusedOrRight(rest, values, 100, open, use, expect_right);
+}
+
+TEST(PlanValueMutations, FedValuesAreRefusedOrGiveTheSameBits) {
+  Session::Feeds feeds = {{"x", Tensor(DataType::kFloat, Shape({6}))}, {"dims", Tensor::Vector<int32_t>({2, 3})}};
+  for (int i = 0; i < 6; ++i) feeds["x"].mutable_as<float>()[i] = static_cast<float>(i);
+  const auto makes = SessionOf(kFedSizes);
+  makes->PlanWithFeeds(feeds);
+  const auto plan = makes->Plan(TypesOf(feeds), {"y:0"}, {});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ExpectValuesRefusedOrRight(**plan, kFedSizes, feeds, [](Session&) {}, feeds["x"].Reshaped(Shape({2, 3})));
+}
+
+TEST(PlanValueMutations, AnswersAreRefusedOrGiveTheSameBits) {
+  const auto prepare = [](Session& session) { EXPECT_TRUE(session.SetVariable("turns", Tensor::Scalar<int32_t>(3)).ok()); };
+  const auto makes = SessionOf(kCountedTurns);
+  prepare(*makes);
+  std::vector<Tensor> out;
+  const absl::Status ran = makes->Run({}, {"y:0"}, {}, &out);
+  ASSERT_TRUE(ran.ok()) << ran;
+  ExpectValuesRefusedOrRight(*makes->last_run().plan, kCountedTurns, {}, prepare, out[0]);
 }
 
 INSTANTIATE_TEST_SUITE_P(Strategies, PlanMutations, ::testing::Values("tensorflowmem", "planned"), [](const auto& info) { return std::string(info.param); });

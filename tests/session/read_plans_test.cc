@@ -31,7 +31,7 @@ Session::FeedTypes TypesOf(const Session::Feeds& feeds) {
 }
 
 std::shared_ptr<const ExecutionPlan> Reread(const ExecutionPlan& plan) {
-  absl::StatusOr<ExecutionPlan> read = PlanFromBytes(PlanToBytes(plan, false));
+  absl::StatusOr<ExecutionPlan> read = PlanFromBytes(*PlanToBytes(plan, false));
   EXPECT_TRUE(read.ok()) << read.status();
   return std::make_shared<const ExecutionPlan>(*std::move(read));
 }
