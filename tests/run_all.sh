@@ -5,8 +5,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 bash .ci/install_packages.sh
-# The test of pages needs a browser; without one it is among the skipped.
-bash .ci/install_packages.sh chromium-headless-shell || echo "no chromium-headless-shell: e2e_html_page will be skipped" >&2
+# The test of pages needs a browser, which comes while the rest is built; without one it is among the skipped.
+bash .ci/install_packages.sh chromium-headless-shell || echo "no chromium-headless-shell: e2e_html_page will be skipped" >&2 &
+trap wait EXIT  # also where the build fails: no package is installed behind the caller's back
 # A build of its own has device code for the device that is there, or else the PTX that any can take: no kernel's text asks for
 # which device it is compiled, and one with code of 9.0 takes ten times as long (fused.cu: 30 s, 3 as PTX).
 # Several files are compiled as one then, since it is all built once.
@@ -17,6 +18,7 @@ if [ ! -e build/CMakeCache.txt ]; then
 fi
 cmake --preset release "${configuration[@]}" >/dev/null
 cmake --build --preset release
+wait
 log=build/test.log
 status=0
 ctest --test-dir build --output-on-failure -j "$(nproc)" | tee "$log" || status=1

@@ -29,17 +29,34 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Executors over plans of a session, with lanes that are held up and a disk that fails.
+// Of a session under some options: what initialises, a plan of the steps, and one of them under each of other options.
+struct TierPlans {
+  Session::Feeds feeds;
+  int64_t host_memory_bytes = 0;
+  std::shared_ptr<const ExecutionPlan> init;
+  std::vector<std::shared_ptr<const ExecutionPlan>> train;
+};
+
+TierPlans MakePlans(const SessionOptions& options, const std::vector<SessionOptions>& others = {}) {
+  const Graph graph = SmallModel();
+  TierPlans plans;
+  plans.feeds = FeedsOf(graph);
+  plans.host_memory_bytes = options.planning.host_memory_bytes;
+  ModelRun first(graph, options);
+  plans.init = first.InitPlan();
+  plans.train.push_back(first.TrainPlan());
+  for (const SessionOptions& other : others) plans.train.push_back(ModelRun(graph, other).TrainPlan());
+  return plans;
+}
+
+// Executors over such plans, with lanes that are held up and a disk that fails.
 class TieredEngine : private LaneObserver {
  public:
-  // A plan of the steps under `options`, and one under each of `others`.
-  explicit TieredEngine(const Graph& graph, const SessionOptions& options, const std::vector<SessionOptions>& others = {})
-      : TieredEngine(graph, options, others, OpenTestDevice()) {}
-  TieredEngine(const Graph& graph, const SessionOptions& options, const std::vector<SessionOptions>& others,
-               std::unique_ptr<RuntimeDevice> device)
-      : feeds_(FeedsOf(graph)),
+  explicit TieredEngine(const TierPlans& plans) : TieredEngine(plans, OpenTestDevice()) {}
+  TieredEngine(const TierPlans& plans, std::unique_ptr<RuntimeDevice> device)
+      : feeds_(plans.feeds),
         device_(std::move(device)),
-        host_(options.planning.host_memory_bytes),
+        host_(plans.host_memory_bytes),
         variables_(&host_),
         runner_(MakeTbbTaskRunner(1)),
         kernels_(device_->kernels()) {
@@ -50,17 +67,8 @@ class TieredEngine : private LaneObserver {
     EXPECT_TRUE(disk.ok()) << disk.status();
     disk_ = *std::move(disk);
     variables_.UseDisk(disk_.get());
-    auto session = OpenSession(graph.Clone(), options);
-    EXPECT_TRUE(session.ok()) << session.status();
-    Session::FeedTypes types;
-    for (const auto& [name, tensor] : feeds_) types.emplace(name, tensor.type());
-    init_ = Make((*session)->Plan({}, {}, {"init"}));
-    train_.push_back(Make((*session)->Plan(types, {"loss:0"}, {"train"})));
-    for (const SessionOptions& other : others) {
-      auto another = OpenSession(graph.Clone(), other);
-      EXPECT_TRUE(another.ok()) << another.status();
-      train_.push_back(Make((*another)->Plan(types, {"loss:0"}, {"train"})));
-    }
+    init_ = Make(plans.init);
+    for (const auto& plan : plans.train) train_.push_back(Make(plan));
   }
 
   absl::Status Init() { return init_->RunStep({}, nullptr, nullptr); }
@@ -105,11 +113,10 @@ class TieredEngine : private LaneObserver {
     EXPECT_TRUE(devices.ok()) << devices.status();
     return std::move((*devices)[0]);
   }
-  std::unique_ptr<Executor> Make(const absl::StatusOr<std::shared_ptr<const ExecutionPlan>>& plan) {
-    EXPECT_TRUE(plan.ok()) << plan.status();
+  std::unique_ptr<Executor> Make(const std::shared_ptr<const ExecutionPlan>& plan) {
     ExecutorOptions options;
     options.observer = this;
-    auto executor = Executor::Create(*plan, {{device_.get()}, runner_.get(), &kernels_, &host_, &variables_, disk_.get()},
+    auto executor = Executor::Create(plan, {{device_.get()}, runner_.get(), &kernels_, &host_, &variables_, disk_.get()},
                                      options);
     EXPECT_TRUE(executor.ok()) << executor.status();
     return *std::move(executor);
@@ -150,13 +157,15 @@ SessionOptions TightOptions() {
   plain.Steps(1);
   return WithDisk(Options("planned"), HostBudget(plain, 0.1));
 }
+const TierPlans& TightPlans() {
+  static const auto& plans = *new TierPlans(MakePlans(TightOptions()));
+  return plans;
+}
 
 TEST(DiskTierEngineTest, BitsDoNotDependOnWhenLanesRun) {
-  const SessionOptions options = TightOptions();
-  const Graph graph = SmallModel();
   std::string digest;
   for (uint64_t seed = 0; seed < 4; ++seed) {
-    TieredEngine engine(graph, options);
+    TieredEngine engine(TightPlans());
     engine.DelayLanes(seed);
     ASSERT_TRUE(engine.Init().ok());
     for (int step = 0; step < 2; ++step) ASSERT_TRUE(engine.Step().ok()) << seed;
@@ -172,10 +181,10 @@ TEST(DiskTierEngineTest, BitsDoNotDependOnWhenAnotherPlanTakesOver) {
   std::vector<SessionOptions> others(2, options);
   others[0].planning.strategy = "tensorflowmem";
   others[1].planning.device_memory_bytes = 0;
-  const Graph graph = SmallModel();
+  const TierPlans tiers = MakePlans(options, others);
   std::string digest;
   for (const std::vector<size_t>& plans : {std::vector<size_t>{0, 0, 0, 0}, {0, 1, 2, 0}, {2, 0, 0, 1}, {1, 2, 1, 2}}) {
-    TieredEngine engine(graph, options, others);
+    TieredEngine engine(tiers);
     engine.DelayLanes(plans[0] * 7 + plans[1]);
     ASSERT_TRUE(engine.Init().ok());
     for (const size_t which : plans) {
@@ -190,9 +199,7 @@ TEST(DiskTierEngineTest, BitsDoNotDependOnWhenAnotherPlanTakesOver) {
 }
 
 TEST(DiskTierEngineTest, ExecutorsThatComeAndGoTakeNoMoreOfTheDisk) {
-  const SessionOptions options = TightOptions();
-  const Graph graph = SmallModel();
-  TieredEngine kept(graph, options), again(graph, options);
+  TieredEngine kept(TightPlans()), again(TightPlans());
   ASSERT_GT(kept.plan().disk_scratch_bytes, 0);
   ASSERT_TRUE(kept.Init().ok() && again.Init().ok());
   const int64_t bytes = again.disk_bytes();
@@ -208,7 +215,7 @@ TEST(DiskTierEngineTest, ExecutorsThatComeAndGoTakeNoMoreOfTheDisk) {
 }
 
 TEST(DiskTierEngineTest, AQuestionReadsOnlyTheVariablesThatItWrites) {
-  TieredEngine engine(SmallModel(), TightOptions());
+  TieredEngine engine(TightPlans());
   constexpr int64_t kOtherBytes = 8 << 20;
   ASSERT_TRUE(engine.Init().ok() && engine.Step().ok());
   ASSERT_TRUE(engine.Set("other", Tensor(DataType::kUint8, Shape({kOtherBytes}))).ok());
@@ -234,7 +241,7 @@ int64_t PinnedKiB() {
 }
 
 TEST(DiskTierEngineTest, AnExecutorWhoseTurnIsOverHoldsNoPagesOfThePool) {
-  TieredEngine engine(SmallModel(), TightOptions());
+  TieredEngine engine(TightPlans());
   ASSERT_TRUE(engine.Init().ok() && engine.Step().ok());
   if (PinnedKiB() == 0) GTEST_SKIP() << "no fixed buffers of io_uring here";
   ASSERT_TRUE(engine.Rest().ok());
@@ -244,12 +251,10 @@ TEST(DiskTierEngineTest, AnExecutorWhoseTurnIsOverHoldsNoPagesOfThePool) {
 }
 
 TEST(DiskTierEngineTest, AFailedTransferEndsTheStepAndTheFormerValuesRunAgain) {
-  const SessionOptions options = TightOptions();
-  const Graph graph = SmallModel();
   for (const bool write : {true, false}) {
     int failures = 0;
     for (int transfer = 0; transfer < 30; transfer += 9) {
-      TieredEngine engine(graph, options);
+      TieredEngine engine(TightPlans());
       ASSERT_TRUE(engine.Init().ok());
       ASSERT_TRUE(engine.Step().ok());
       engine.FailAfter(transfer, write, transfer % 2 == 0 ? EIO : ENOSPC);
@@ -269,8 +274,7 @@ TEST(DiskTierEngineTest, AFailedTransferEndsTheStepAndTheFormerValuesRunAgain) {
 TEST(DiskTierEngineTest, ATransferThatFailsBeforeAnyUpdateLeavesAllVariablesAsTheyWere) {
   SessionOptions options = TightOptions();
   options.planning.accumulate_products = false;  // more to hold, so that the first transfer comes before any update
-  const Graph graph = SmallModel();
-  TieredEngine engine(graph, options);
+  TieredEngine engine(MakePlans(options));
   ASSERT_TRUE(engine.Init().ok());
   ASSERT_TRUE(engine.Step().ok());
   const auto before = engine.Digest();
@@ -293,17 +297,17 @@ std::unique_ptr<RuntimeDevice> DeviceWithFaults(const EmulatedOptions& options) 
 TEST(DiskTierEngineTest, ADeviceThatIsLostInAStepLeavesVariablesOldOrNamed) {
   SessionOptions options = TightOptions();
   options.device = "cuda_emulated";
-  const Graph graph = SmallModel();
+  const TierPlans plans = MakePlans(options);
   EmulatedCounts counts;
   {
-    TieredEngine whole(graph, options, {}, DeviceWithFaults({.counts = &counts}));
+    TieredEngine whole(plans, DeviceWithFaults({.counts = &counts}));
     ASSERT_TRUE(whole.Init().ok() && whole.Step().ok());
   }
   const int64_t operations = counts.operations;
   int failures = 0, changed = 0;
   for (int64_t operation = operations / 4; operation < operations; operation += operations / 25) {
-    TieredEngine engine(graph, options, {}, DeviceWithFaults({.seed = static_cast<uint64_t>(operation), .max_delay_microseconds = 100,
-                                                              .faults = {.lose_device = operation}}));
+    TieredEngine engine(plans, DeviceWithFaults({.seed = static_cast<uint64_t>(operation), .max_delay_microseconds = 100,
+                                                 .faults = {.lose_device = operation}}));
     if (!engine.Init().ok()) continue;
     const auto before = engine.Variables();
     if (!before.ok()) continue;  // lost in its copies
@@ -328,8 +332,7 @@ TEST(DiskTierEngineTest, ADeviceThatIsLostInAStepLeavesVariablesOldOrNamed) {
 }
 
 TEST(DiskTierEngineTest, TheVerifierFindsAMissingWaitOfADiskStep) {
-  const SessionOptions options = TightOptions();
-  TieredEngine engine(SmallModel(), options);
+  TieredEngine engine(TightPlans());
   int found = 0;
   for (size_t l = 0; l < engine.plan().lanes.size(); ++l) {
     const Lane& lane = engine.plan().lanes[l];

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
+#include <vector>
 
 #include "millrace/device.h"
 #include "millrace/kernel.h"
@@ -29,6 +31,15 @@ SessionOptions Replanning(ReplanOptions::Mode mode, const std::string& strategy,
   options.link_gbps = 1;
   options.replan = {.mode = mode, .skipped_steps = 1, .measured_steps = 2, .least_gain = -100};  // always pays
   return options;
+}
+
+// A run that keeps its plan, which is made once for all tests.
+ModelRun KeptRun() {
+  const SessionOptions options = Replanning(ReplanOptions::Mode::kOff, "planned");
+  static const auto& plan = *new std::shared_ptr<const ExecutionPlan>(ModelRun(options).TrainPlan());
+  ModelRun run(options);
+  run.UseTrainPlan(plan);
+  return run;
 }
 
 TEST(ReplanTest, BitsAreThoseOfARunThatKeepsItsPlan) {
@@ -180,7 +191,7 @@ TEST(ReplanTest, TheSimulatedTraceEndsWhenTheStepIsPredictedTo) {
 
 TEST(ReplanTest, PlanningBesideTheStepsEndsWithTheSession) {
   for (int steps = 3; steps < 7; steps += 2) {
-    ModelRun kept(Replanning(ReplanOptions::Mode::kOff, "planned"));
+    ModelRun kept = KeptRun();
     ModelRun run(Replanning(ReplanOptions::Mode::kAuto, "planned"));
     EXPECT_EQ(run.Steps(steps), kept.Steps(steps));
     ASSERT_TRUE(run.status().ok()) << run.status();
@@ -189,7 +200,7 @@ TEST(ReplanTest, PlanningBesideTheStepsEndsWithTheSession) {
 }
 
 TEST(ReplanTest, OtherSignaturesAndSetVariablesComeBetween) {
-  ModelRun kept(Replanning(ReplanOptions::Mode::kOff, "planned"));
+  ModelRun kept = KeptRun();
   ModelRun run(Replanning(ReplanOptions::Mode::kWait, "planned"));
   for (ModelRun* each : {&kept, &run}) {
     each->Steps(3);
@@ -237,7 +248,7 @@ TEST(ReplanTest, APlanThatCannotRunLeavesThePresentOneInForce) {
   bool grows = false;
   SessionOptions options = Replanning(ReplanOptions::Mode::kWait, "planned");
   options.kernels = WithHungry("Softmax", [&] { return grows ? extra += 64 : 0; });
-  ModelRun kept(Replanning(ReplanOptions::Mode::kOff, "planned"));
+  ModelRun kept = KeptRun();
   ModelRun run(options);
   const std::vector<float> losses = kept.Steps(9);
   std::vector<float> got = run.Steps(2);
@@ -298,7 +309,7 @@ TEST(ReplanTest, MeasuredTimesPlanALaterSessionFromItsFirstStep) {
   SessionOptions options = Replanning(ReplanOptions::Mode::kOff, "planned");
   options.profile = std::make_shared<const Profile>(*times);
   ModelRun later(options);
-  ModelRun former(Replanning(ReplanOptions::Mode::kOff, "planned"));
+  ModelRun former = KeptRun();
   EXPECT_EQ(later.Steps(2), former.Steps(2));
   EXPECT_TRUE(later.report().measured_times);
   double compute = 0;
