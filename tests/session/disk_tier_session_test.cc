@@ -171,9 +171,7 @@ TEST(DiskTierSessionTest, APlanWithoutATierIsRefused) {
   options.planning.host_memory_bytes = int64_t{1} << 30;
   options.disk = ::testing::TempDir();
   ModelRun tiered(options);
-  Session::FeedTypes types;
-  for (const auto& [name, tensor] : tiered.feeds()) types.emplace(name, tensor.type());
-  const absl::Status used = tiered.session().UsePlan(untiered.TrainPlan(), types, {"loss:0"}, {"train"});
+  const absl::Status used = tiered.session().UsePlan(untiered.TrainPlan(), TypesOf(tiered.feeds()), {"loss:0"}, {"train"});
   ASSERT_TRUE(used.ok()) << used;
   tiered.Steps(1);
   EXPECT_EQ(tiered.status().code(), absl::StatusCode::kFailedPrecondition) << tiered.status();

@@ -12,13 +12,12 @@ namespace {
 using testing::OpenSession;
 using testing::FeedsOf;
 using testing::SmallModel;
+using testing::TypesOf;
 
 // Plans as the command line does: what initialises, then the step.
 absl::Status PlanAll(Session& session, const Session::Feeds& feeds) {
-  Session::FeedTypes types;
-  for (const auto& [name, tensor] : feeds) types.emplace(name, tensor.type());
   const absl::Status init = session.Plan({}, {}, {"init"}).status();
-  return init.ok() ? session.Plan(types, {"loss:0"}, {"train"}).status() : init;
+  return init.ok() ? session.Plan(TypesOf(feeds), {"loss:0"}, {"train"}).status() : init;
 }
 
 int64_t NeededBytes(const absl::Status& status) {

@@ -12,6 +12,7 @@
 
 #include "millrace/session.h"
 #include "models/models.h"
+#include "plan_use.h"
 #include "testlib/open_session.h"
 
 namespace millrace::testing {
@@ -81,15 +82,10 @@ class ModelRun {
   const RunReport& report() const { return session_->last_run(); }
   const Session::Feeds& feeds() const { return feeds_; }
 
-  Session::FeedTypes FeedTypes() const {
-    Session::FeedTypes types;
-    for (const auto& [name, tensor] : feeds_) types.emplace(name, tensor.type());
-    return types;
-  }
-  std::shared_ptr<const ExecutionPlan> TrainPlan() { return PlanOf(session_->Plan(FeedTypes(), {"loss:0"}, {"train"})); }
+  std::shared_ptr<const ExecutionPlan> TrainPlan() { return PlanOf(session_->Plan(TypesOf(feeds_), {"loss:0"}, {"train"})); }
   // Steps run this plan of another session instead of one that this one makes.
   void UseTrainPlan(std::shared_ptr<const ExecutionPlan> plan) {
-    const absl::Status used = session_->UsePlan(std::move(plan), FeedTypes(), {"loss:0"}, {"train"});
+    const absl::Status used = session_->UsePlan(std::move(plan), TypesOf(feeds_), {"loss:0"}, {"train"});
     EXPECT_TRUE(used.ok()) << used;
   }
   std::shared_ptr<const ExecutionPlan> InitPlan() { return PlanOf(session_->Plan({}, {}, {"init"})); }

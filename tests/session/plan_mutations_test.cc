@@ -16,6 +16,7 @@
 #include "import/plan_proto.h"
 #include "millrace/proto/plan.pb.h"
 #include "model_run.h"
+#include "plan_use.h"
 #include "text_session.h"
 #include "value_graphs.h"
 
@@ -180,7 +181,7 @@ TEST_P(PlanMutations, AreRefusedOrGiveTheSameBits) {
   ASSERT_TRUE(made.status().ok()) << made.status();
   const auto open = [&] { return std::make_unique<ModelRun>(*graph, UnderBudget("baseline", 0)); };
   const auto use = [](ModelRun& run, const ExecutionPlan& plan) {
-    return run.session().UsePlan(std::make_shared<const ExecutionPlan>(plan), run.FeedTypes(), {"loss:0"}, {"train"});
+    return run.session().UsePlan(std::make_shared<const ExecutionPlan>(plan), TypesOf(run.feeds()), {"loss:0"}, {"train"});
   };
   const auto expect_right = [&](ModelRun& run) {
     const auto found = run.Steps(2);
@@ -189,12 +190,6 @@ TEST_P(PlanMutations, AreRefusedOrGiveTheSameBits) {
     EXPECT_TRUE(run.Variables() == variables);
   };
   ExpectRefusedOrRight({}, whole, 400, open, use, expect_right);
-}
-
-Session::FeedTypes TypesOf(const Session::Feeds& feeds) {
-  Session::FeedTypes types;
-  for (const auto& [name, tensor] : feeds) types.emplace(name, tensor.type());
-  return types;
 }
 
 // Changes only the values that the plan is for.

@@ -14,7 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "millrace/op.h"
-#include "millrace/plan_file.h"
+#include "plan_use.h"
 #include "session/checks.h"
 #include "text_session.h"
 #include "value_graphs.h"
@@ -23,14 +23,6 @@ namespace millrace::testing {
 namespace {
 
 using ::testing::HasSubstr;
-
-std::shared_ptr<const ExecutionPlan> Reread(const ExecutionPlan& plan) {
-  const absl::StatusOr<std::string> bytes = PlanToBytes(plan, false);
-  EXPECT_TRUE(bytes.ok()) << bytes.status();
-  absl::StatusOr<ExecutionPlan> read = PlanFromBytes(*bytes);
-  EXPECT_TRUE(read.ok()) << read.status();
-  return std::make_shared<const ExecutionPlan>(*std::move(read));
-}
 
 const Session::FeedTypes& SizeTypes() {
   static const auto& types = *new Session::FeedTypes{{"x", {DataType::kFloat, Shape({6})}}, {"dims", {DataType::kInt32, Shape({2})}}};

@@ -12,29 +12,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "millrace/kernel.h"
-#include "millrace/plan_file.h"
 #include "model_run.h"
 #include "plan/check_instances.h"
 #include "plan/same_values.h"
 #include "plan/plan_verifier.h"
+#include "plan_use.h"
 #include "text_session.h"
 
 namespace millrace::testing {
 namespace {
 
 using ::testing::HasSubstr;
-
-Session::FeedTypes TypesOf(const Session::Feeds& feeds) {
-  Session::FeedTypes types;
-  for (const auto& [name, tensor] : feeds) types.emplace(name, tensor.type());
-  return types;
-}
-
-std::shared_ptr<const ExecutionPlan> Reread(const ExecutionPlan& plan) {
-  absl::StatusOr<ExecutionPlan> read = PlanFromBytes(*PlanToBytes(plan, false));
-  EXPECT_TRUE(read.ok()) << read.status();
-  return std::make_shared<const ExecutionPlan>(*std::move(read));
-}
 
 // Every node takes and gives matrices of one type, so that the checks of sizes see nothing.
 constexpr char kGraph[] = R"(

@@ -14,8 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "graph/text.h"
-#include "millrace/plan_file.h"
 #include "model_run.h"
+#include "plan_use.h"
 #include "plan/plan_verifier.h"
 #include "report/explain.h"
 #include "testlib/open_session.h"
@@ -200,12 +200,9 @@ TEST(UpdatePartsTest, APlanFileKeepsTheParts) {
   const Graph graph = Layers("adam");
   const SessionOptions options = Under("planned", PeakOf(graph) / 2, 4096);
   ModelRun planned(graph, options), read(graph, options);
-  const auto plan = PlanFromBytes(*PlanToBytes(*planned.TrainPlan(), false));
-  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto plan = Reread(*planned.TrainPlan());
   EXPECT_EQ(Parts(*plan), Parts(*planned.TrainPlan()));
-  Session::FeedTypes types;
-  for (const auto& [name, tensor] : read.feeds()) types.emplace(name, tensor.type());
-  const absl::Status used = read.session().UsePlan(std::make_shared<const ExecutionPlan>(*plan), types, {"loss:0"}, {"train"});
+  const absl::Status used = read.session().UsePlan(plan, TypesOf(read.feeds()), {"loss:0"}, {"train"});
   ASSERT_TRUE(used.ok()) << used;
   EXPECT_EQ(read.Steps(3), planned.Steps(3));
   EXPECT_TRUE(read.Variables() == planned.Variables());
