@@ -96,6 +96,13 @@ bool IsNextAsOptional(const Node& node) { return node.op == "IteratorGetNextAsOp
 
 bool NeverWaits(const Node& node) { return node.op == "Const" || node.op == "VarHandleOp"; }
 
+bool HoldsNode(const Graph& graph, absl::FunctionRef<bool(const Node&)> predicate) {
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    if (graph.alive(NodeId{i}) && predicate(graph.node(NodeId{i}))) return true;
+  }
+  return false;
+}
+
 bool LibraryHolds(const Graph& graph, absl::FunctionRef<bool(const Node&)> predicate) {
   if (graph.library() == nullptr) return false;
   return std::any_of(graph.library()->begin(), graph.library()->end(), [&](const auto& entry) {
@@ -104,10 +111,7 @@ bool LibraryHolds(const Graph& graph, absl::FunctionRef<bool(const Node&)> predi
 }
 
 bool HoldsAny(const Graph& graph, absl::FunctionRef<bool(const Node&)> predicate) {
-  for (int32_t i = 0; i < graph.num_ids(); ++i) {
-    if (graph.alive(NodeId{i}) && predicate(graph.node(NodeId{i}))) return true;
-  }
-  return LibraryHolds(graph, predicate);
+  return HoldsNode(graph, predicate) || LibraryHolds(graph, predicate);
 }
 
 std::set<std::string> FunctionsWith(const Graph& graph, absl::FunctionRef<bool(const Node&)> predicate) {

@@ -49,9 +49,11 @@ bool IsNextAsOptional(const Node& node);
 // Constants and handles are there from the beginning of a step.
 bool NeverWaits(const Node& node);
 
-// Whether the predicate holds for a node of a function of the graph's library.
+// Whether the predicate holds for a node of the graph, its functions left aside.
+bool HoldsNode(const Graph& graph, absl::FunctionRef<bool(const Node&)> predicate);
+// The same of a function of the graph's library.
 bool LibraryHolds(const Graph& graph, absl::FunctionRef<bool(const Node&)> predicate);
-// The same of the graph itself, too.
+// Of either.
 bool HoldsAny(const Graph& graph, absl::FunctionRef<bool(const Node&)> predicate);
 
 // The functions of the graph's library in which the predicate holds for a node, or that name such a function.

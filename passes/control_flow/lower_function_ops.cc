@@ -416,11 +416,7 @@ class FunctionOpLowering {
 };
 
 bool HoldsFunctionOps(const Graph& graph) {
-  for (int32_t i = 0; i < graph.num_ids(); ++i) {
-    const Node& node = graph.node(NodeId{i});
-    if (graph.alive(NodeId{i}) && (IsFunctionOp(node.op) || PadsRows(node))) return true;
-  }
-  return false;
+  return HoldsNode(graph, [](const Node& node) { return IsFunctionOp(node.op) || PadsRows(node); });
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
+#include "passes/control_flow/control_flow_ops.h"
 #include "passes/control_flow/creation_places.h"
 
 namespace millrace {
@@ -22,9 +23,7 @@ class Lowering {
   explicit Lowering(Graph& graph) : graph_(graph) {}
 
   absl::StatusOr<bool> Run() {
-    bool any = false;
-    for (int32_t i = 0; i < graph_.num_ids() && !any; ++i) any = graph_.alive(NodeId{i}) && IsSparseMatrixOp(graph_.node(NodeId{i}).op);
-    if (!any) return false;
+    if (!HoldsNode(graph_, [](const Node& node) { return IsSparseMatrixOp(node.op); })) return false;
     MR_ASSIGN_OR_RETURN(const std::vector<NodeId> order, CreationOrder(graph_));
     for (NodeId id : order) MR_RETURN_IF_ERROR(Visit(id));
     places_.Renumber(graph_);

@@ -81,16 +81,9 @@ class Lowering {
 
   const Node& TableOf(const Node& user) const { return graph_.node(SourceOfHandle(graph_, user.inputs[0]).node); }
 
-  bool HoldsVariablesOfWords() const {
-    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
-      if (graph_.alive(NodeId{i}) && IsVariableOfWords(graph_.node(NodeId{i}))) return true;
-    }
-    return false;
-  }
-
   // Variables of strings that the step assigns. Unimplemented names what does anything else with one.
   absl::Status LookAtVariables() {
-    if (!HoldsVariablesOfWords()) return absl::OkStatus();
+    if (!HoldsNode(graph_, IsVariableOfWords)) return absl::OkStatus();
     for (int32_t i = 0; i < graph_.num_ids(); ++i) {
       if (!graph_.alive(NodeId{i})) continue;
       const Node& node = graph_.node(NodeId{i});
@@ -303,12 +296,8 @@ absl::StatusOr<bool> LowerStrings(Graph& graph, const Graph& whole, const OpRegi
 }
 
 absl::Status LowerFoundWords(Graph& graph, const Graph& whole, const OpRegistry& ops, KernelOracle& oracle) {
-  bool any = false;
-  for (int32_t i = 0; i < graph.num_ids() && !any; ++i) {
-    const Node& node = graph.node(NodeId{i});
-    any = graph.alive(NodeId{i}) && (IsLoopOp(node) || IsIf(node) || IsCase(node) || IsSwitch(node));
-  }
-  if (!any) return absl::OkStatus();
+  const auto branches = [](const Node& node) { return IsLoopOp(node) || IsIf(node) || IsCase(node) || IsSwitch(node); };
+  if (!HoldsNode(graph, branches)) return absl::OkStatus();
   return Lowering(graph, whole, ops, oracle).RunOnFoundWords();
 }
 

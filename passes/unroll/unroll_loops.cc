@@ -500,9 +500,7 @@ void Unroller::EndQuestions(Graph& graph) {
 
 absl::StatusOr<UnrollResult> UnrollLoops(Graph& graph, const OpRegistry& ops, KernelOracle& oracle,
                                          const UnrollOptions& options) {
-  bool any = options.choose_branches;
-  for (int32_t i = 0; i < graph.num_ids() && !any; ++i) any = graph.alive(NodeId{i}) && IsLoopOp(graph.node(NodeId{i}));
-  if (!any) return UnrollResult();
+  if (!options.choose_branches && !HoldsNode(graph, IsLoopOp)) return UnrollResult();
   return Unroller(graph, ops, oracle, options).UnrollGraph(graph);
 }
 
