@@ -42,7 +42,11 @@
 # Without a device every goal is 'no device' and the exit status is 0. MILLRACE_GPU_DRY_RUN=1 then runs all parts
 # nonetheless, small models on the emulated device, which tries the script and measures nothing.
 set -uo pipefail
-out=${1:?usage: gpu_check.sh OUT_FOLDER [BUNDLE_FOLDER [PART ...]]}
+case ${1:-} in
+  -h | --help) sed '1d; /^#/!Q; s/^# \{0,1\}//' "$0"; exit 0 ;;
+  "" | -*) echo "usage: gpu_check.sh OUT_FOLDER [BUNDLE_FOLDER [PART ...]]; --help tells more" >&2; exit 2 ;;
+esac
+out=$1
 bundle=${2:-}
 shift $(($# < 2 ? $# : 2))
 known="build device warm conformance fixtures sanitizer nets sessions models peers budgets launches more sizes others stream"
@@ -329,7 +333,7 @@ if [[ $parts == *" warm "* ]] && ! is_done "$out/warm"; then
   disown
 fi
 # Those with kernels that were written or rewritten since a device ran them (71eccd36); those without a kernel on the device.
-first_families="linalg device_sizes complex sampling random special cudnn recurrent picture rare_picture quantize sparse sparse_algebra rank diagonal segment
+first_families="linalg device_sizes complex sampling random special cudnn recurrent picture rare_picture quantize sparse sparse_algebra rank diagonal segment ctc
   conv matmul reduction gather_scatter slice array unary binary variable"
 last_families="audio clustering decoder errors formats media ragged records string_codes strings"
 if begins conformance; then

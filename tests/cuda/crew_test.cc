@@ -162,19 +162,29 @@ TEST(CrewTest, SortsShortListsOfRowsKeepingTheOrderOfEqualOnes) {
 
 // By value, then by column: NaNs last, zeros of either sign alike.
 TEST(CrewTest, TheGreatestOfARowAreThoseOfAStableSort) {
-  for (const int64_t columns : {1, 17, 300, 1000}) {
+  for (const int64_t columns : {1, 17, 300, 1000, 9000}) {
     constexpr int64_t kRows = 3;
     std::vector<float> x = Noise(kRows * columns, static_cast<uint32_t>(columns));
     for (float& value : x) value = std::floor(value);  // equal ones
     for (size_t i = 0; i < x.size(); i += 7) x[i] = i % 2 == 0 ? -0.0f : i % 3 == 0 ? static_cast<float>(NAN) : INFINITY;
-    const int64_t k = (columns + 1) / 2;
+    const int64_t k = std::min<int64_t>((columns + 1) / 2, 1000), pieces = PiecesOf(columns);
     std::vector<float> values(kRows * k);
     std::vector<int32_t> indices(kRows * k);
-    const SortedTopTask<float> task{false, columns, k, x.data(), values.data(), indices.data()};
+    std::vector<uint64_t> left(kRows * pieces * k);
+    SortedTopTask<float> task{false, columns, k, x.data(), values.data(), indices.data(), columns, nullptr, DivideBy(pieces, kRows * pieces), left.data()};
     auto shared = std::make_unique<SortedTopTask<float>::Shared>();
-    RunCrew([&](const ThreadCrew& crew) {
-      for (int64_t row = 0; row < kRows; ++row) task(crew, row, *shared);
-    });
+    const auto run = [&] {
+      RunCrew([&](const ThreadCrew& crew) {
+        for (int64_t i = 0; i < kRows * task.pieces.by; ++i) task(crew, i, *shared);
+      });
+    };
+    run();
+    if (pieces > 1) {
+      task.there = pieces * k;
+      task.given = left.data();
+      task.pieces = {};
+      run();
+    }
     for (int64_t row = 0; row < kRows; ++row) {
       const float* const from = x.data() + row * columns;
       std::vector<int32_t> expected(columns);

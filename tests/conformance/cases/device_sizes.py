@@ -59,6 +59,7 @@ def segment_cases():
 def row_cases():
     for dtype in (f32, i32):
         yield Case(f"TopKV2_300_{np.dtype(dtype).name}", "TopKV2", [Gen((5, 4000), dtype, -1000, 1000), i32(300)])
+        yield Case(f"TopKV2_pieces_{np.dtype(dtype).name}", "TopKV2", [Gen((2, 30000), dtype, -1000, 1000), i32(900)])
     rows = Gen((3, 9000, 2), seed=9)
     for exclusive, reverse in ((False, False), (True, True)):
         flags = {"exclusive": exclusive, "reverse": reverse}
@@ -77,6 +78,8 @@ def picture_cases():
     yield Case("CropAndResize_boxes_100", "CropAndResize", [images, boxes, owners, np.array([5, 5], i32)], **close)
     yield Case("CropAndResizeGradImage_boxes_100", "CropAndResizeGradImage",
                [gradients, boxes, owners, np.array([2, 40, 40, 8], i32)], {"T": f32}, rtol=1e-4, atol=1e-3)
+    yield Case("CropAndResizeGradImage_fours", "CropAndResizeGradImage",
+               [gradients, boxes, owners, np.array([2, 50, 45, 8], i32)], {"T": f32}, rtol=1e-4, atol=1e-3)
     yield Case("CropAndResizeGradBoxes_boxes_100", "CropAndResizeGradBoxes", [gradients, images, boxes, owners], rtol=1e-3, atol=2e-2)
     yield Case("ScaleAndTranslate_rows", "ScaleAndTranslate",
                [images, np.array([90, 11], i32), np.array([2.2, 0.3], f32), np.array([0.3, -1], f32)],

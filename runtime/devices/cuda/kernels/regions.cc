@@ -23,6 +23,7 @@ absl::StatusOr<CropShape> CropOf(const OpInstance& instance, const Shape& images
   }
   const int64_t sides = std::max({images.dim(1), images.dim(2), crops.dim(1), crops.dim(2)});
   if (sides > kMostPixels) return Refused(instance, "images of this size");
+  if (crops.dim(0) > INT32_MAX) return Refused(instance, "so many boxes");
   CropShape shape;
   shape.batch = images.dim(0);
   shape.height = images.dim(1);

@@ -70,7 +70,7 @@ KernelOr MakeTopK(DeviceServices& services, const OpInstance& instance) {
   const int64_t columns = in.dim(in.rank() - 1), k = out.dim(out.rank() - 1);
   const DataType index = instance.outputs[1].dtype;
   constexpr int64_t kMostRanks = 256;
-  if (k > kMostRanks && !TopKSorts(type, columns)) return Refused(instance, "so many ranks");
+  if (k > kMostRanks && !TopKSorts(type, columns, k)) return Refused(instance, "so many ranks");
   if (index != DataType::kInt32 && index != DataType::kInt64) return Refused(instance, "positions of this type");
   const int64_t rows = k == 0 ? 0 : out.num_elements() / k;
   const bool wide = index == DataType::kInt64;
@@ -80,7 +80,7 @@ KernelOr MakeTopK(DeviceServices& services, const OpInstance& instance) {
         LaunchTopK(queue, type, wide, rows, columns, k, context.inputs[0], context.outputs[0], context.outputs[1],
                    context.scratch);
       },
-      TopKScratchBytes(rows, columns));
+      TopKScratchBytes(type, rows, columns, k));
 }
 
 // (sorted [rows, n], values [rows, m])

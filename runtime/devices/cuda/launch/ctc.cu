@@ -21,6 +21,9 @@ struct CtcScratch {
   double* log_total;   // [batch]
   int64_t* first;      // [batch + 1], into the labels
   int64_t* count;      // [batch], labels of the sequence; -1: nothing to compute
+  int32_t* sequence;   // [states]
+  int32_t* next;       // [states], the next state of the sequence that has the same class; -1: there is none
+  int32_t* is_first;   // [states], of its class
 };
 
 int64_t States(const CtcShape& shape) { return 2 * shape.labels + shape.batch; }
@@ -118,13 +121,11 @@ struct LogSumBody {
   }
 };
 
-// Step `step` of all sequences: alpha at time `step`, beta at time length - 1 - step.
+// Which sequence a state is of, and the next one of its class, which those of labels look for.
 template <typename T>
-struct StepBody {
+struct StatesBody {
   CtcBody<T> c;
-  int64_t step;
-  MR_DEVICE void operator()(int64_t state) const {
-    // The sequence whose states hold this one.
+  MR_DEVICE int64_t SequenceOf(int64_t state) const {
     int64_t low = 0, high = c.shape.batch - 1;
     while (low < high) {
       const int64_t middle = (low + high + 1) / 2;
@@ -134,7 +135,28 @@ struct StepBody {
         high = middle - 1;
       }
     }
-    const int64_t b = low, u = state - c.FirstState(b), count = c.s.count[b], length = c.lengths[b];
+    return low;
+  }
+  MR_DEVICE void operator()(int64_t state) const {
+    const int64_t b = SequenceOf(state), u = state - c.FirstState(b), last = 2 * c.s.count[b];
+    c.s.sequence[state] = static_cast<int32_t>(b);
+    if (u > last) return;
+    const bool label = u % 2 == 1;
+    int64_t next = u + 2, former = u - 2;
+    while (label && next <= last && c.ClassOf(b, next) != c.ClassOf(b, u)) next += 2;
+    while (label && former >= 0 && c.ClassOf(b, former) != c.ClassOf(b, u)) former -= 2;
+    c.s.next[state] = next <= last ? static_cast<int32_t>(next) : -1;
+    c.s.is_first[state] = former < 0 ? 1 : 0;
+  }
+};
+
+// Step `step` of all sequences: alpha at time `step`, beta at time length - 1 - step.
+template <typename T>
+struct StepBody {
+  CtcBody<T> c;
+  int64_t step;
+  MR_DEVICE void operator()(int64_t state) const {
+    const int64_t b = c.s.sequence[state], u = state - c.FirstState(b), count = c.s.count[b], length = c.lengths[b];
     if (count < 0 || u > 2 * count || step >= length) return;
     const int64_t states = 2 * count + 1;
     double* const alpha = c.s.alpha + step * c.states + state;
@@ -176,21 +198,35 @@ struct LossBody {
   }
 };
 
+// What the gradient is of classes that the labels do not have.
 template <typename T>
 struct CtcGradBody {
   CtcBody<T> c;
   Divider classes, batch;
   MR_DEVICE T operator()(int64_t i) const {
     using W = typename Wide<T>::type;
-    const int64_t row = classes(i), k = i - row * classes.by, t = batch(row), b = row - t * batch.by;
+    const int64_t row = classes(i), t = batch(row), b = row - t * batch.by;
     if (c.s.count[b] < 0 || t >= c.lengths[b]) return Wide<T>::Narrow(W(0));
+    const double total = c.s.log_total[b], share = total != total ? total : 0.0;  // NaN at any time is NaN at all of them
+    return Wide<T>::Narrow(static_cast<W>(exp(static_cast<double>(Widen(c.inputs[i])) - c.s.log_sum[row]) - share));
+  }
+};
+// And of those that they have, by the first state of each.
+template <typename T>
+struct CtcClassGradBody {
+  CtcBody<T> c;
+  Divider states;
+  MR_DEVICE void operator()(int64_t i) const {
+    using W = typename Wide<T>::type;
+    const int64_t t = states(i), state = i - t * states.by, b = c.s.sequence[state], first = c.FirstState(b);
+    if (c.s.count[b] < 0 || t >= c.lengths[b] || state - first > 2 * c.s.count[b] || c.s.is_first[state] == 0) return;
     double sum = -INFINITY;
-    const int64_t first = t * c.states + c.FirstState(b);
-    for (int64_t u = 0; u < 2 * c.s.count[b] + 1; ++u) {
-      if (c.ClassOf(b, u) == k) sum = LogSumExp(sum, c.s.alpha[first + u] + c.s.beta[first + u]);
+    for (int64_t u = state - first; u >= 0; u = c.s.next[first + u]) {
+      sum = LogSumExp(sum, c.s.alpha[t * c.states + first + u] + c.s.beta[t * c.states + first + u]);
     }
     const double total = c.s.log_total[b], share = total == -INFINITY ? 0.0 : exp(sum - total);
-    return Wide<T>::Narrow(static_cast<W>(exp(static_cast<double>(Widen(c.inputs[i])) - c.s.log_sum[row]) - share));
+    const int64_t row = t * c.shape.batch + b, at = row * c.shape.classes + c.ClassOf(b, state - first);
+    c.gradient[at] = Wide<T>::Narrow(static_cast<W>(exp(static_cast<double>(Widen(c.inputs[at])) - c.s.log_sum[row]) - share));
   }
 };
 
@@ -199,17 +235,19 @@ void Run(const Queue& queue, const CtcBody<T>& c) {
   const CtcShape& shape = c.shape;
   ForEach(queue, shape.labels, OrderBody<T>{c});
   ForEach(queue, shape.batch, GroupBody<T>{c});
+  ForEach(queue, c.states, StatesBody<T>{c});
   MapEach(queue, shape.time * shape.batch, c.s.log_sum, LogSumBody<T>{c});
   for (int64_t step = 0; step < shape.time; ++step) ForEach(queue, c.states, StepBody<T>{c, step});
   ForEach(queue, shape.batch, LossBody<T>{c});
   const int64_t n = shape.time * shape.batch * shape.classes;
   MapEach(queue, n, c.gradient, CtcGradBody<T>{c, DivideBy(shape.classes, n), DivideBy(shape.batch, n)});
+  ForEach(queue, shape.time * c.states, CtcClassGradBody<T>{c, DivideBy(c.states, shape.time * c.states)});
 }
 
 }  // namespace
 
 int64_t CtcScratchBytes(const CtcShape& shape) {
-  return 8 * (shape.time * shape.batch + 2 * shape.time * States(shape) + 3 * shape.batch + 1);
+  return 8 * (shape.time * shape.batch + 2 * shape.time * States(shape) + 3 * shape.batch + 1) + 3 * 4 * States(shape);
 }
 
 void LaunchCtc(const Queue& queue, Type type, const CtcShape& shape, const void* inputs, const int64_t* indices,
@@ -222,6 +260,9 @@ void LaunchCtc(const Queue& queue, Type type, const CtcShape& shape, const void*
   s.log_total = s.beta + shape.time * states;
   s.first = reinterpret_cast<int64_t*>(s.log_total + shape.batch);
   s.count = s.first + shape.batch + 1;
+  s.sequence = reinterpret_cast<int32_t*>(s.count + shape.batch);
+  s.next = s.sequence + states;
+  s.is_first = s.next + states;
   const auto launch = [&](auto tag) {
     using T = typename decltype(tag)::type;
     Run(queue, CtcBody<T>{queue, shape, s, states, static_cast<const T*>(inputs), indices, values, lengths,

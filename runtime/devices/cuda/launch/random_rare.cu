@@ -306,6 +306,17 @@ struct ShuffleTask {
     }
     crew.Sync();
   }
+  // The steps from `last` on; several targets are on their way.
+  MR_DEVICE void ExchangeRest(int64_t last, int32_t* places) const {
+    constexpr int kAtOnce = 16;
+    MR_NO_UNROLL for (int64_t base = last; base < rows; base += kAtOnce) {
+      int32_t ahead[kAtOnce];
+      MR_UNROLL for (int u = 0; u < kAtOnce; ++u) ahead[u] = targets[base + u < rows ? base + u : rows - 1];
+      MR_UNROLL for (int u = 0; u < kAtOnce; ++u) {
+        if (base + u < rows) Exchange(places, base + u - last, ahead[u] - last);
+      }
+    }
+  }
   template <typename Crew>
   MR_DEVICE void operator()(const Crew& crew, int64_t, Shared& shared) const {
     const int64_t last = rows > kPlaces ? rows - kPlaces : 0;
@@ -314,7 +325,7 @@ struct ShuffleTask {
     }
     for (int64_t i = last + crew.rank(); i < rows; i += crew.size()) shared.places[i - last] = order[i];
     crew.Sync();
-    for (int64_t i = last; crew.rank() == 0 && i < rows; ++i) Exchange(shared.places, i - last, targets[i] - last);
+    if (crew.rank() == 0) ExchangeRest(last, shared.places);
     crew.Sync();
     for (int64_t i = last + crew.rank(); i < rows; i += crew.size()) order[i] = shared.places[i - last];
   }

@@ -1,6 +1,9 @@
 #include "cuda/launch/region.h"
 
+#include <type_traits>
+
 #include "cuda/launch/crew.h"
+#include "cuda/launch/pack.h"
 #include "cuda/launch/portable.h"
 
 namespace millrace::cuda {
@@ -155,52 +158,95 @@ struct SamplesBody {
   }
 };
 
-// What an element of the images has of all samples, in their order; a crew shares the boxes.
-template <typename T>
+// The boxes that have samples of a row of an image, chained in their order; -1 is none.
+struct RowBoxes {
+  Divider height;  // of the images
+  int32_t* first;  // [images, rows]
+  int32_t* next;   // [boxes, rows]
+};
+// A thread for each row of each image.
+struct RowBoxesBody {
+  RowBoxes chain;
+  int64_t boxes;
+  const int32_t* owners;
+  const Samples* row_samples;
+  MR_DEVICE void operator()(int64_t line) const {
+    constexpr int kAtOnce = 8;  // on their way
+    const int64_t rows = chain.height.by, image = chain.height(line), row = line - image * rows;
+    int32_t* last = chain.first + line;
+    MR_NO_UNROLL for (int64_t base = 0; base < boxes; base += kAtOnce) {
+      bool there[kAtOnce];
+      MR_UNROLL for (int k = 0; k < kAtOnce; ++k) {
+        const int64_t box = base + k < boxes ? base + k : boxes - 1;
+        const Samples samples = row_samples[box * rows + row];
+        there[k] = base + k < boxes && owners[box] == image && samples.first < samples.last;
+      }
+      MR_UNROLL for (int k = 0; k < kAtOnce; ++k) {
+        if (!there[k]) continue;
+        *last = static_cast<int32_t>(base + k);
+        last = chain.next + (base + k) * rows + row;
+      }
+    }
+    *last = -1;
+  }
+};
+
+// What kPack elements of the images, of channels that follow one another, have of all samples, in their order: of the boxes that are
+// chained, or of all, which a crew shares.
+template <typename T, int kPack>
 struct CropGradImageBody {
   using W = typename Wide<T>::type;
+  static constexpr int kElements = kPack;
   CropGrid grid;
-  Divider channels, width, height;  // of the images
-  bool nearest;
+  Divider packs, width;  // of a pixel, of the images
+  bool nearest, chained;
   int64_t boxes;
   const float* gradient;
+  RowBoxes chain;
   const Samples* row_samples;
   const Samples* column_samples;
   T* images;
 
-  MR_DEVICE void AddSample(float at_y, float at_x, int64_t y, int64_t x, float g, W& sum) const {
-    if (nearest) {
-      sum += static_cast<W>(g);
-      return;
-    }
+  MR_DEVICE void AddSample(float at_y, float at_x, int64_t y, int64_t x, const Pack<float, kPack>& given, W* sums) const {
     const Between rows = PixelsAt(at_y), columns = PixelsAt(at_x);
-    const float top = (1 - rows.part) * g, bottom = rows.part * g;
-    if (rows.low == y && columns.low == x) sum += static_cast<W>((1 - columns.part) * top);
-    if (rows.low == y && columns.high == x) sum += static_cast<W>(columns.part * top);
-    if (rows.high == y && columns.low == x) sum += static_cast<W>((1 - columns.part) * bottom);
-    if (rows.high == y && columns.high == x) sum += static_cast<W>(columns.part * bottom);
+    for (int p = 0; p < kPack; ++p) {
+      const float g = given.of[p], top = (1 - rows.part) * g, bottom = rows.part * g;
+      if (nearest) {
+        sums[p] += static_cast<W>(g);
+        continue;
+      }
+      if (rows.low == y && columns.low == x) sums[p] += static_cast<W>((1 - columns.part) * top);
+      if (rows.low == y && columns.high == x) sums[p] += static_cast<W>(columns.part * top);
+      if (rows.high == y && columns.low == x) sums[p] += static_cast<W>((1 - columns.part) * bottom);
+      if (rows.high == y && columns.high == x) sums[p] += static_cast<W>(columns.part * bottom);
+    }
   }
-  MR_DEVICE void AddBox(int64_t box, int64_t y, int64_t x, int64_t channel, W& sum) const {
-    const Samples rows = row_samples[box * height.by + y];
-    if (rows.first >= rows.last) return;
+  MR_DEVICE void AddBox(int64_t box, int64_t y, int64_t x, int64_t channel, W* sums) const {
     const Samples columns = column_samples[box * width.by + x];
+    if (columns.first >= columns.last) return;
+    const Samples rows = row_samples[box * chain.height.by + y];
     for (int64_t i = rows.first; i < rows.last; ++i) {
       const int64_t line = (box * grid.crop_height.by + i) * grid.crop_width.by;
       for (int64_t j = columns.first; j < columns.last; ++j) {
-        AddSample(grid.RowAt(box, i), grid.ColumnAt(box, j), y, x, gradient[(line + j) * channels.by + channel], sum);
+        AddSample(grid.RowAt(box, i), grid.ColumnAt(box, j), y, x, Load<kPack>(gradient + (line + j) * grid.channels.by + channel), sums);
       }
     }
   }
   template <typename Crew>
   MR_DEVICE void operator()(const Crew& crew, int64_t i) const {
-    const int64_t pixel = channels(i), line = width(pixel), image = height(line);
-    W sum = 0;
-    for (int64_t box = crew.rank(); box < boxes; box += crew.size()) {
-      if (grid.owners[box] != image) continue;
-      AddBox(box, line - image * height.by, pixel - line * width.by, i - pixel * channels.by, sum);
+    const int64_t pixel = packs(i), line = width(pixel), image = chain.height(line), y = line - image * chain.height.by;
+    const int64_t x = pixel - line * width.by, channel = (i - pixel * packs.by) * kPack;
+    W sums[kPack] = {};
+    for (int64_t box = chained ? chain.first[line] : -1, next = -1; box >= 0; box = next) {
+      next = chain.next[box * chain.height.by + y];  // is on its way meanwhile
+      AddBox(box, y, x, channel, sums);
     }
-    sum = crew.Reduce(sum, [](W a, W b) { return a + b; });
-    if (crew.rank() == 0) images[i] = Wide<T>::Narrow(sum);
+    for (int64_t box = chained ? boxes : crew.rank(); box < boxes; box += crew.size()) {
+      if (grid.owners[box] == image) AddBox(box, y, x, channel, sums);
+    }
+    Pack<T, kPack> result;
+    for (int p = 0; p < kPack; ++p) result.of[p] = Wide<T>::Narrow(crew.Reduce(sums[p], [](W a, W b) { return a + b; }));
+    if (crew.rank() == 0) Store(images + i * kPack, result);
   }
 };
 
@@ -251,23 +297,35 @@ void LaunchCrop(const Queue& queue, Type type, const CropShape& shape, const voi
 }
 
 int64_t CropGradImageScratchBytes(const CropShape& shape) {
-  return shape.boxes * (shape.height + shape.width) * static_cast<int64_t>(sizeof(Samples));
+  return shape.boxes * (shape.height + shape.width) * static_cast<int64_t>(sizeof(Samples)) +
+         (shape.batch + shape.boxes) * shape.height * static_cast<int64_t>(sizeof(int32_t));
 }
 
 void LaunchCropGradImage(const Queue& queue, Type type, const CropShape& shape, const float* gradient, const float* boxes,
                          const int32_t* owners, void* images, void* scratch) {
   CheckOwners(queue, shape, owners);
   const CropGrid grid = GridOf(shape, boxes, owners);
-  const int64_t rows = shape.boxes * shape.height, columns = shape.boxes * shape.width;
+  const int64_t rows = shape.boxes * shape.height, columns = shape.boxes * shape.width, lines = shape.batch * shape.height;
   Samples *const row_samples = static_cast<Samples*>(scratch), *const column_samples = row_samples + rows;
+  int32_t* const first = reinterpret_cast<int32_t*>(column_samples + columns);
+  const RowBoxes chain = {DivideBy(shape.height, lines), first, first + lines};
   ForEach(queue, rows, SamplesBody{grid.rows, DivideBy(shape.height, rows), shape.nearest, 0, boxes, row_samples});
   ForEach(queue, columns, SamplesBody{grid.columns, DivideBy(shape.width, columns), shape.nearest, 1, boxes, column_samples});
+  const int64_t n = shape.batch * grid.image;
+  const bool few = n < kFewElements;
+  if (!few) ForEach(queue, lines, RowBoxesBody{chain, shape.boxes, owners, row_samples});
   ForFloating(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const int64_t n = shape.batch * grid.image;
-    const CropGradImageBody<T> body = {grid, DivideBy(shape.channels, n), DivideBy(shape.width, n), DivideBy(shape.height, n),
-                                       shape.nearest, shape.boxes, gradient, row_samples, column_samples, static_cast<T*>(images)};
-    ForEachRow(queue, n, n < kFewElements ? shape.boxes : 1, body);
+    const auto body_of = [&]<int kPack>(Tag<Pack<T, kPack>>) {
+      return CropGradImageBody<T, kPack>{grid, DivideBy(shape.channels / kPack, n), DivideBy(shape.width, n), shape.nearest, !few, shape.boxes,
+                                         gradient, chain, row_samples, column_samples, static_cast<T*>(images)};
+    };
+    if (few) return ForEachRow(queue, n, shape.boxes, body_of(Tag<Pack<T, 1>>()));
+    const auto launch = [&](auto elements) {
+      const auto body = body_of(elements);
+      ForEach(queue, n / body.kElements, AloneBody<std::decay_t<decltype(body)>>{body});
+    };
+    shape.channels % 4 == 0 ? launch(Tag<Pack<T, 4>>()) : launch(Tag<Pack<T, 1>>());
   });
 }
 

@@ -18,7 +18,7 @@ struct CropShape {
 // Boxes that are not finite are a fault (FaultCode::kNotFinite).
 void LaunchCrop(const Queue& queue, Type type, const CropShape& shape, const void* images, const float* boxes, const int32_t* owners,
                 float* crops);
-// The gradient of the images, of floating numbers; sides of crops are below 2^31.
+// The gradient of the images, of floating numbers; sides of crops and the number of boxes are below 2^31.
 int64_t CropGradImageScratchBytes(const CropShape& shape);
 void LaunchCropGradImage(const Queue& queue, Type type, const CropShape& shape, const float* gradient, const float* boxes,
                          const int32_t* owners, void* images, void* scratch);

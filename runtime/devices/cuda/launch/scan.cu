@@ -1,6 +1,7 @@
 #include "cuda/launch/scan.h"
 
 #include <type_traits>
+#include <utility>
 
 #include "cuda/launch/complex.h"
 #include "cuda/launch/crew.h"
@@ -258,41 +259,77 @@ MR_DEVICE inline uint32_t PlaceOf(float value) {
 }
 MR_DEVICE inline uint32_t PlaceOf(int32_t value) { return ~(static_cast<uint32_t>(value) ^ 0x80000000u); }
 
-// A row: places and columns together, which are all different.
+// A piece of a row: places and columns together, which are all different. Where a row has several, each leaves its k best, which are sorted
+// in their turn; behind them stands what comes after all columns.
 template <typename T>
 struct SortedTopTask {
   struct Shared {
     uint64_t list[kMostSortedAtOnce];
   };
   using W = std::conditional_t<std::is_same_v<typename Wide<T>::type, float>, float, int32_t>;
+  static constexpr uint64_t kNone = ~uint64_t{0};
   bool wide;
   int64_t columns, k;
   const T* x;
   T* values;
   void* indices;
-  template <typename Crew>
-  MR_DEVICE void operator()(const Crew& crew, int64_t row, Shared& shared) const {
-    uint64_t* const list = shared.list;
-    int64_t size = 1;
-    while (size < columns) size *= 2;
-    for (int64_t i = crew.rank(); i < size; i += crew.size()) {
-      list[i] = ~uint64_t{0};
-      if (i < columns) list[i] = static_cast<uint64_t>(PlaceOf(static_cast<W>(Widen(x[row * columns + i])))) << 32 | static_cast<uint64_t>(i);
+  int64_t there;          // of a row, which is x, or `given`
+  const uint64_t* given;  // what pieces have left
+  Divider pieces;         // of a row
+  uint64_t* left;         // [rows, pieces, k]
+
+  MR_DEVICE uint64_t KeyAt(int64_t row, int64_t i) const {
+    if (given != nullptr) return given[row * there + i];
+    return static_cast<uint64_t>(PlaceOf(static_cast<W>(Widen(x[row * columns + i])))) << 32 | static_cast<uint64_t>(i);
+  }
+  MR_DEVICE void Store(int64_t row, int64_t rank, uint64_t key) const {
+    const int64_t column = static_cast<int64_t>(key & 0xffffffffu), to = row * k + rank;
+    values[to] = x[row * columns + column];
+    if (wide) {
+      static_cast<int64_t*>(indices)[to] = column;
+    } else {
+      static_cast<int32_t*>(indices)[to] = static_cast<int32_t>(column);
     }
+  }
+  template <typename Crew>
+  MR_DEVICE void operator()(const Crew& crew, int64_t task, Shared& shared) const {
+    uint64_t* const list = shared.list;
+    const int64_t row = pieces(task), begin = (task - row * pieces.by) * kMostSortedAtOnce;
+    const int64_t count = there - begin < kMostSortedAtOnce ? there - begin : kMostSortedAtOnce;
+    int64_t size = 1;
+    while (size < count) size *= 2;
+    for (int64_t i = crew.rank(); i < size; i += crew.size()) list[i] = i < count ? KeyAt(row, begin + i) : kNone;
     crew.Sync();
     SortAtOnce(crew, list, size);
     for (int64_t rank = crew.rank(); rank < k; rank += crew.size()) {
-      const int64_t column = static_cast<int64_t>(list[rank] & 0xffffffffu), to = row * k + rank;
-      values[to] = x[row * columns + column];
-      if (wide) {
-        static_cast<int64_t*>(indices)[to] = column;
+      if (pieces.by == 1) {
+        Store(row, rank, list[rank]);
       } else {
-        static_cast<int32_t*>(indices)[to] = static_cast<int32_t>(column);
+        left[task * k + rank] = rank < count ? list[rank] : kNone;
       }
     }
-    crew.Sync();  // the list is the next row's
+    crew.Sync();  // the list is the next task's
   }
 };
+
+int64_t PiecesOf(int64_t there) { return CeilDiv(there, kMostSortedAtOnce); }
+
+// In rounds, which leave half of a row, or less, and in two parts of the scratch memory by turns.
+template <typename T>
+void SortTop(const Queue& queue, int64_t rows, SortedTopTask<T> task, uint64_t* scratch) {
+  const int64_t first = PiecesOf(task.columns);
+  uint64_t *next = scratch, *other = first > 1 ? scratch + rows * first * task.k : nullptr;
+  task.there = task.columns;
+  for (int64_t pieces = 0; pieces != 1;) {
+    pieces = PiecesOf(task.there);
+    task.pieces = DivideBy(pieces, rows * pieces);
+    task.left = next;
+    ForEachTask(queue, rows * pieces, task);
+    task.given = next;
+    task.there = pieces * task.k;
+    next = std::exchange(other, next);
+  }
+}
 
 template <typename Fn>
 void ForNumber(Type type, const Fn& fn) {
@@ -372,19 +409,26 @@ void LaunchArgMax(const Queue& queue, bool smallest, Type type, bool wide_index,
   });
 }
 
-bool TopKSorts(Type type, int64_t columns) {
-  return type != Type::kDouble && type != Type::kInt64 && columns <= kMostSortedAtOnce;
+bool TopKSorts(Type type, int64_t columns, int64_t k) {
+  constexpr int64_t kFewRanks = 16;
+  const bool fits = columns <= kMostSortedAtOnce || (k <= kMostSortedAtOnce / 2 && columns <= INT32_MAX);
+  return type != Type::kDouble && type != Type::kInt64 && k > kFewRanks && fits;
 }
-int64_t TopKScratchBytes(int64_t rows, int64_t columns) { return ArgScratchBytes({rows, columns, 1}); }
+int64_t TopKScratchBytes(Type type, int64_t rows, int64_t columns, int64_t k) {
+  if (!TopKSorts(type, columns, k)) return ArgScratchBytes({rows, columns, 1});
+  const int64_t pieces = PiecesOf(columns), then = PiecesOf(pieces * k);
+  const int64_t left = (pieces > 1 ? pieces : 0) + (then > 1 ? then : 0);
+  return rows * left * k * static_cast<int64_t>(sizeof(uint64_t));
+}
 
 void LaunchTopK(const Queue& queue, Type type, bool wide_index, int64_t rows, int64_t columns, int64_t k, const void* x,
                 void* values, void* indices, void* scratch) {
   ForNumber(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (sizeof(T) <= sizeof(int32_t)) {
-      constexpr int64_t kFewRanks = 16;
-      if (k > kFewRanks && TopKSorts(type, columns)) {
-        return ForEachTask(queue, rows, SortedTopTask<T>{wide_index, columns, k, static_cast<const T*>(x), static_cast<T*>(values), indices});
+      if (TopKSorts(type, columns, k)) {
+        const SortedTopTask<T> task = {wide_index, columns, k, static_cast<const T*>(x), static_cast<T*>(values), indices, 0, nullptr, {}, nullptr};
+        return SortTop(queue, rows, task, static_cast<uint64_t*>(scratch));
       }
     }
     for (int64_t rank = 0; rank < k; ++rank) {

@@ -30,9 +30,10 @@ void LaunchArgMax(const Queue& queue, bool smallest, Type type, bool wide_index,
                   void* index, void* scratch);
 
 // The k greatest of each row and their indices, greatest first, equal ones by index.
-// Short rows of narrow elements are sorted; of others, every rank is a pass over the row.
-bool TopKSorts(Type type, int64_t columns);
-int64_t TopKScratchBytes(int64_t rows, int64_t columns);
+// Narrow elements are sorted where there are more than a few ranks, in rows of more than 4,096 at most 2,048; of others, every rank is a
+// pass over the row.
+bool TopKSorts(Type type, int64_t columns, int64_t k);
+int64_t TopKScratchBytes(Type type, int64_t rows, int64_t columns, int64_t k);
 void LaunchTopK(const Queue& queue, Type type, bool wide_index, int64_t rows, int64_t columns, int64_t k, const void* x,
                 void* values, void* indices, void* scratch);
 

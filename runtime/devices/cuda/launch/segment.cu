@@ -59,6 +59,32 @@ struct CheckBody {
   }
 };
 
+// The next of two.
+struct TimesNext {
+  template <typename W>
+  MR_DEVICE W operator()(W a, W b) const { return static_cast<W>(a * b); }
+};
+struct LargerNext {
+  template <typename W>
+  MR_DEVICE W operator()(W a, W b) const { return a < b ? b : a; }
+};
+struct SmallerNext {
+  template <typename W>
+  MR_DEVICE W operator()(W a, W b) const { return b < a ? b : a; }
+};
+struct LargerOrLaterNext {
+  template <typename W>
+  MR_DEVICE W operator()(W a, W b) const { return a > b ? a : b; }
+};
+struct SmallerOrLaterNext {
+  template <typename W>
+  MR_DEVICE W operator()(W a, W b) const { return a < b ? a : b; }
+};
+struct PlusNext {
+  template <typename W>
+  MR_DEVICE W operator()(W a, W b) const { return static_cast<W>(a + b); }
+};
+
 // What is combined, and how.
 template <typename T>
 struct SegmentRule {
@@ -78,15 +104,20 @@ struct SegmentRule {
     if (items.values != nullptr) return Widen(static_cast<const T*>(items.values)[item]);
     return items.scales != nullptr ? static_cast<const W*>(items.scales)[row] : W(1);
   }
-  MR_DEVICE W Next(W a, W b) const {
+  // fn of what combines two: where a long chain waits for each, the op is not to be looked at for each.
+  template <typename Fn>
+  MR_DEVICE W WithNext(const Fn& fn) const {
     switch (op) {
-      case SegmentOp::kProd: return static_cast<W>(a * b);
-      case SegmentOp::kMax: return a < b ? b : a;
-      case SegmentOp::kMin: return b < a ? b : a;
-      case SegmentOp::kMaxOrLater: return a > b ? a : b;
-      case SegmentOp::kMinOrLater: return a < b ? a : b;
-      default: return static_cast<W>(a + b);
+      case SegmentOp::kProd: return fn(TimesNext());
+      case SegmentOp::kMax: return fn(LargerNext());
+      case SegmentOp::kMin: return fn(SmallerNext());
+      case SegmentOp::kMaxOrLater: return fn(LargerOrLaterNext());
+      case SegmentOp::kMinOrLater: return fn(SmallerOrLaterNext());
+      default: return fn(PlusNext());
     }
+  }
+  MR_DEVICE W Next(W a, W b) const {
+    return WithNext([&](const auto& next) { return next(a, b); });
   }
   // Of a segment of `count` items.
   MR_DEVICE T Result(W value, int64_t count) const {
@@ -165,7 +196,7 @@ struct LongSegmentTask {
   // terms[k * columns + column] of `there` items from item `base` of the order on.
   template <typename Crew>
   MR_DEVICE void Bring(const Crew& crew, int64_t base, int there, int64_t left, int columns, W* terms) const {
-    constexpr int kAtOnce = 4;
+    constexpr int kAtOnce = 8;
     const int all = there * columns;
     MR_NO_UNROLL for (int i = crew.rank(); i < all; i += kAtOnce * crew.size()) {
       W loaded[kAtOnce];
@@ -179,15 +210,24 @@ struct LongSegmentTask {
       }
     }
   }
-  MR_DEVICE W AddUp(W value, const W* terms, int there, int columns) const {
+  // Terms are loaded while those before them are combined.
+  template <typename Next>
+  MR_DEVICE static W AddUp(W value, const W* terms, int there, int columns, const Next& next) {
     constexpr int kAtOnce = 8;
+    const int whole = there - there % kAtOnce;
+    W ahead[kAtOnce] = {};
+    MR_UNROLL for (int u = 0; u < kAtOnce && whole > 0; ++u) ahead[u] = terms[u * columns];
     int k = 0;
-    MR_NO_UNROLL for (; k + kAtOnce <= there; k += kAtOnce) {
+    MR_NO_UNROLL for (; k < whole; k += kAtOnce) {
+      const int from = k + kAtOnce < whole ? k + kAtOnce : k;
       W loaded[kAtOnce];
-      MR_UNROLL for (int u = 0; u < kAtOnce; ++u) loaded[u] = terms[(k + u) * columns];
-      MR_UNROLL for (int u = 0; u < kAtOnce; ++u) value = rule.Next(value, loaded[u]);
+      MR_UNROLL for (int u = 0; u < kAtOnce; ++u) {
+        loaded[u] = ahead[u];
+        ahead[u] = terms[(from + u) * columns];
+      }
+      MR_UNROLL for (int u = 0; u < kAtOnce; ++u) value = next(value, loaded[u]);
     }
-    for (; k < there; ++k) value = rule.Next(value, terms[k * columns]);
+    for (; k < there; ++k) value = next(value, terms[k * columns]);
     return value;
   }
   template <typename Crew>
@@ -202,7 +242,8 @@ struct LongSegmentTask {
         const bool first = base == begin && rule.TakesFirst();
         const W before = first ? shared.terms[column] : base == begin ? rule.none : shared.values[column];
         const int from = first ? 1 : 0;
-        shared.values[column] = AddUp(before, shared.terms + from * columns + column, there - from, columns);
+        const W* const terms = shared.terms + from * columns + column;
+        shared.values[column] = rule.WithNext([&](const auto& next) { return AddUp(before, terms, there - from, columns, next); });
       }
       crew.Sync();
     }
