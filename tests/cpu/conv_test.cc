@@ -271,6 +271,35 @@ TEST(DepthwiseTest, CutLayersAgreeWithDirectSum) {
   CheckLayer(layer);
 }
 
+// Lines of few channels, as vectors after each of which, or after 3, 5 and 7, they repeat: around whole ones of them, with strides that leave
+// columns over, and paddings larger than windows.
+TEST(DepthwiseTest, FewChannelsAgreeWithDirectSum) {
+  for (int64_t channels : {1, 2, 3, 4, 6, 7, 9, 10, 12, 24}) {
+    SCOPED_TRACE(absl::StrCat(channels, " channels"));
+    for (int64_t width : {2, 16, 41, 97}) {
+      Layer layer{.in = {7, width}, .kernel = {3, 4}, .batch = 2, .in_channels = channels, .out_channels = channels, .depthwise = true};
+      CheckLayer(layer);
+      layer.strides = {2, 3};
+      CheckLayer(layer);
+      layer.kernel = {2, 2};
+      layer.padding = "EXPLICIT";
+      layer.pads = {3, 1, 4, 2};
+      CheckLayer(layer);
+    }
+    CheckLayer({.in = {5, 30}, .kernel = {3, 3}, .in_channels = channels, .out_channels = channels, .dtype = DataType::kDouble, .depthwise = true});
+  }
+}
+
+// What lies behind the last pixel of a tap goes into no sum.
+TEST(DepthwiseTest, AnInfinityReachesOnlyItsOwnTaps) {
+  Layer layer{.in = {1, 10}, .kernel = {1, 3}, .in_channels = 3, .out_channels = 3, .padding = "VALID", .depthwise = true};
+  Tensor x = TestValues(DataType::kFloat, layer.input(), 1);
+  const Tensor dy = TestValues(DataType::kFloat, layer.output(), 2);
+  x.mutable_as<float>()[9 * 3] = std::numeric_limits<float>::infinity();
+  const Tensor dw = EvaluateOnThreads({"DepthwiseConv2dNativeBackpropFilter", layer.attrs(), {x, Sizes(layer.filter()), dy}, {false, true, false}});
+  for (int64_t i = 0; i < 9; ++i) EXPECT_EQ(std::isfinite(dw.as<float>()[i]), i != 6) << i;
+}
+
 // Inputs spread to a channel for every output channel, which is written in vectors of 8.
 TEST(DepthwiseTest, MultipliersAroundVectorsAgreeWithDirectSum) {
   for (int64_t multiplier : {7, 8, 9, 17}) {

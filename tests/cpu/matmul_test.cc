@@ -62,11 +62,12 @@ TEST(MatMulTest, NarrowProductsAgreeWithDirectSum) {
   }
 }
 
-// Sums of so many terms of 0.1, of a product with that many rows and four columns.
-void ExpectFewRoundings(const std::string& op, const char* transpose, std::vector<int64_t> batch, int64_t rows, int64_t terms, double tolerance) {
+// Sums of so many terms of 0.1, of a product with that many rows and columns.
+void ExpectFewRoundings(const std::string& op, const char* transpose, std::vector<int64_t> batch, int64_t rows, int64_t terms, double tolerance,
+                        int64_t columns = 4) {
   std::vector<int64_t> of_a = batch, of_b = batch;
   of_a.insert(of_a.end(), {terms, rows});
-  of_b.insert(of_b.end(), {terms, 4});
+  of_b.insert(of_b.end(), {terms, columns});
   Tensor a(DataType::kFloat, Shape(of_a)), b(DataType::kFloat, Shape(of_b));
   std::ranges::fill(a.mutable_as<float>(), 1.0f);
   std::ranges::fill(b.mutable_as<float>(), 0.1f);
@@ -80,6 +81,9 @@ void ExpectFewRoundings(const std::string& op, const char* transpose, std::vecto
 TEST(MatMulTest, RoundingsOfManyTermsStayFew) {
   ExpectFewRoundings("MatMul", "transpose_a", {}, 16, 1000000, 5);
   ExpectFewRoundings("BatchMatMulV2", "adj_x", {16}, 3, 300000, 0.5);
+  ExpectFewRoundings("MatMul", "transpose_a", {}, 16, 1000000, 5, 1);
+  ExpectFewRoundings("MatMul", "transpose_a", {}, 1, 300000, 2, 20);
+  ExpectFewRoundings("MatMul", "transpose_a", {}, 2, 300000, 2, 20);
 }
 
 TEST(MatMulTest, CutProductsAgreeWithDirectSum) {
@@ -115,6 +119,9 @@ TEST(MatMulTest, ThinProductsAgreeWithDirectSum) {
         CheckMatMul(m, 16, 1000, ta, tb, DataType::kFloat);
         CheckMatMul(211, m, 151, ta, tb, DataType::kFloat);
         CheckMatMul(m, 50, 40, ta, tb, DataType::kDouble);
+        CheckMatMul(m, 61, 151, ta, tb, DataType::kDouble);
+        CheckMatMul(61, m, 151, ta, tb, DataType::kDouble);
+        CheckMatMul(m, 512, 77, ta, tb, DataType::kFloat);
       }
     }
   }

@@ -85,6 +85,12 @@ TEST(ReductionTest, EveryPatternOfAxesAgrees) {
       {{8, 50, 60, 16}, {{0, 1, 2}, {1, 2}, {3}, {0, 2}}},
       {{8, 16, 50, 60}, {{0, 2, 3}, {2, 3}, {1}}},
       {{20, 1300, 5}, {{1}, {0, 2}, {0}}},
+      // Small blocks of rows by columns.
+      {{600, 2, 16}, {{1}}},
+      {{601, 4, 3}, {{1}}},
+      {{300, 8, 33}, {{1}}},
+      {{70, 40, 257}, {{1}}},
+      {{3, 100, 300}, {{1}, {2}}},
   };
   for (const auto& [shape, all_axes] : cases) {
     for (const std::vector<int32_t>& axes : all_axes) {
@@ -114,7 +120,7 @@ TEST(ReductionTest, EveryTypeAgrees) {
 
 // Several short rows are taken at once: each has the bits that it has as the only one.
 TEST(ReductionTest, ShortRowsHaveTheBitsOfEachOnItsOwn) {
-  for (int64_t count : {1, 3, 8, 15, 16, 21, 40, 63}) {
+  for (int64_t count : {1, 3, 8, 15, 16, 21, 40, 63, 64, 100, 255, 256, 700}) {
     Tensor all(DataType::kFloat, Shape({37, count}));
     uint32_t state = 7;
     for (float& value : all.mutable_as<float>()) {
@@ -144,6 +150,10 @@ TEST(ReductionTest, IntegerSumWrapsAroundAndMeanDoesNot) {
   const Tensor x = TensorOf(DataType::kInt8, {100, 100, 100});
   EXPECT_EQ(EvaluateOnThreads(ReductionOf("Sum", x, {0})).IntAt(0), 44);
   EXPECT_EQ(EvaluateOnThreads(ReductionOf("Mean", x, {0})).IntAt(0), 100);
+  const Tensor large = TensorOf(DataType::kInt32, std::vector<double>(60, 2e9), Shape({2, 30}));
+  EXPECT_THAT(EvaluateOnThreads(ReductionOf("Sum", large, {1})).as<int32_t>(), testing::Each(-129542144));
+  EXPECT_THAT(EvaluateOnThreads(ReductionOf("Mean", large, {1})).as<int32_t>(), testing::Each(2000000000));
+  EXPECT_THAT(EvaluateOnThreads(ReductionOf("Sum", large, {0})).as<int32_t>(), testing::Each(-294967296));
   const Tensor negative = TensorOf(DataType::kInt32, {-7, -8, 2});
   EXPECT_EQ(EvaluateOnThreads(ReductionOf("Mean", negative, {0})).IntAt(0), -4);
 }

@@ -61,6 +61,23 @@ TEST(TopK, NanLeavesTheOrderOfAHeap) {
   }
 }
 
+// A row's first NaN is the greatest only where the row begins with it.
+TEST(TopK, OneOfARowIsTheFirstOfTheGreatest) {
+  for (int64_t columns : {1, 2, 63, 64, 65, 150}) {
+    Tensor input(DataType::kFloat, Shape({3, columns}));
+    float* values = input.mutable_as<float>().data();
+    for (int64_t i = 0; i < 3 * columns; ++i) values[i] = static_cast<float>(i * 37 % 23);
+    values[columns - 1] = values[2 * columns] = std::nanf("");
+    const auto outputs = Evaluate({"TopKV2", {}, {input, Tensor::Scalar<int32_t>(1)}, {false, true}});
+    ASSERT_TRUE(outputs.ok()) << outputs.status();
+    for (int64_t row = 0; row < 3; ++row) {
+      int32_t expected = 0;
+      for (int32_t i = 1; i < columns; ++i) expected = values[row * columns + expected] < values[row * columns + i] ? i : expected;
+      EXPECT_EQ((*outputs)[1].as<int32_t>()[row], expected) << columns;
+    }
+  }
+}
+
 // The kernel is asked of shapes that the rule has not seen where they are known only when running.
 TEST(TopK, TheKernelRefusesRowsThatIndicesDoNotReach) {
   AttrMap attrs;

@@ -17,6 +17,9 @@ bool OneDnnIsFasterDepthwise(const ConvGeometry& g, ConvKind kind) {
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeFloatConv(const OpInstance& instance, const ConvGeometry& geometry, ConvKind kind,
                                                      bool depthwise) {
+  if (depthwise && !geometry.channels_first && geometry.in_channels == geometry.out_channels) {
+    if (std::unique_ptr<Kernel> narrow = MakeNarrowDepthwiseConv(geometry, kind)) return narrow;
+  }
   if (depthwise && !geometry.channels_first && geometry.in_channels > 1) {
     if (geometry.out_channels > geometry.in_channels) {
       return MakeSpreadDepthwiseConv(geometry, kind,
@@ -50,6 +53,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeConv(const OpInstance& instance, Con
   const auto make_float = [&](const ConvGeometry& g) { return MakeFloatConv(instance, g, kind, depthwise); };
   if (dtype == DataType::kFloat) return make_float(geometry);
   if (dtype == DataType::kHalf || dtype == DataType::kBfloat16) return MakeWidenedConv(dtype, geometry, kind, make_float);
+  if (dtype == DataType::kDouble && depthwise && !geometry.channels_first && geometry.in_channels == geometry.out_channels) {
+    return MakeDepthwiseConv(geometry, kind, dtype);
+  }
   const bool patches = !geometry.channels_first && geometry.groups == 1;
   if (dtype == DataType::kDouble && patches) {
     MR_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, MakeGemmConv(instance, geometry, kind, dtype));

@@ -31,8 +31,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeLoopConv(const OpInstance& instance,
 absl::StatusOr<std::unique_ptr<Kernel>> MakeGemmConv(const OpInstance& instance, const ConvGeometry& geometry,
                                                      ConvKind kind, DataType dtype = DataType::kFloat);
 
-// float32 depthwise layers with channels last. Requires groups == in_channels == out_channels and 2 spatial dimensions.
-std::unique_ptr<Kernel> MakeDepthwiseConv(const ConvGeometry& geometry, ConvKind kind);
+// float32 and float64 depthwise layers with channels last. Requires groups == in_channels == out_channels and 2 spatial dimensions.
+std::unique_ptr<Kernel> MakeDepthwiseConv(const ConvGeometry& geometry, ConvKind kind, DataType dtype = DataType::kFloat);
+// The same in float32 of few channels that do not fill vectors; nullptr for others.
+std::unique_ptr<Kernel> MakeNarrowDepthwiseConv(const ConvGeometry& geometry, ConvKind kind);
 
 // Makes the float32 kernel of a geometry.
 using FloatConvMaker = absl::FunctionRef<absl::StatusOr<std::unique_ptr<Kernel>>(const ConvGeometry&)>;

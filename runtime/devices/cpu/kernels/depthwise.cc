@@ -50,24 +50,28 @@ class TapTable {
   std::vector<size_t> begin_;
 };
 
-template <int kBytes>
-struct FloatVector {
-  typedef float Type __attribute__((vector_size(kBytes)));
+template <typename T, int kBytes>
+struct ChannelVector {
+  typedef T Type __attribute__((vector_size(kBytes)));
 };
 // A vector of one lane would go through memory.
 template <>
-struct FloatVector<sizeof(float)> {
+struct ChannelVector<float, sizeof(float)> {
   using Type = float;
 };
+template <>
+struct ChannelVector<double, sizeof(double)> {
+  using Type = double;
+};
 
-// Sums of kVectors * kBytes / 4 neighbouring channels, held in registers.
-template <int kBytes, int kVectors>
+// Sums of the neighbouring channels in kVectors * kBytes, held in registers.
+template <typename T, int kBytes, int kVectors>
 class Block {
  public:
-  static constexpr int64_t kSize = kVectors * kBytes / static_cast<int64_t>(sizeof(float));
+  static constexpr int64_t kSize = kVectors * kBytes / static_cast<int64_t>(sizeof(T));
 
   // Adds a[i] * b[i].
-  void MultiplyAdd(const float* a, const float* b) {
+  void MultiplyAdd(const T* a, const T* b) {
     for (int v = 0; v < kVectors; ++v) sums_[v] += Load(a + v * kLanes) * Load(b + v * kLanes);
   }
   // Calls fn(i, sum i).
@@ -85,10 +89,10 @@ class Block {
   }
 
  private:
-  static constexpr int kLanes = kBytes / static_cast<int>(sizeof(float));
-  using Vector = typename FloatVector<kBytes>::Type;
+  static constexpr int kLanes = kBytes / static_cast<int>(sizeof(T));
+  using Vector = typename ChannelVector<T, kBytes>::Type;
 
-  static Vector Load(const float* from) {
+  static Vector Load(const T* from) {
     Vector vector;
     std::memcpy(&vector, from, kBytes);
     return vector;
@@ -98,19 +102,19 @@ class Block {
 };
 
 // Calls fn(first channel, TypeTag<Block>) for blocks that cover `channels`.
-template <typename Fn>
+template <typename T, typename Fn>
 void ForBlocks(int64_t channels, Fn&& fn) {
   int64_t c = 0;
   const auto cover = [&](auto tag) {
     constexpr int64_t kSize = decltype(tag)::type::kSize;
     for (; c + kSize <= channels; c += kSize) fn(c, tag);
   };
-  cover(TypeTag<Block<64, 4>>());
-  cover(TypeTag<Block<64, 2>>());
-  cover(TypeTag<Block<64, 1>>());
-  cover(TypeTag<Block<32, 1>>());
-  cover(TypeTag<Block<16, 1>>());
-  cover(TypeTag<Block<4, 1>>());
+  cover(TypeTag<Block<T, 64, 4>>());
+  cover(TypeTag<Block<T, 64, 2>>());
+  cover(TypeTag<Block<T, 64, 1>>());
+  cover(TypeTag<Block<T, 32, 1>>());
+  cover(TypeTag<Block<T, 16, 1>>());
+  cover(TypeTag<Block<T, sizeof(T), 1>>());
 }
 
 class Depthwise : public Kernel {
@@ -126,45 +130,46 @@ class Depthwise : public Kernel {
 };
 
 // The output (kForward) or the input gradient (kInput).
+template <typename T>
 class DepthwiseGather final : public Depthwise {
  public:
   DepthwiseGather(const ConvGeometry& g, ConvKind kind)
       : Depthwise(g), forward_(kind == ConvKind::kForward), rows_(g, 0, kind), columns_(g, 1, kind) {}
 
   absl::Status Run(const KernelContext& context) const override {
-    const float* weights = context.input<float>(1);
-    const float* source = forward_ ? context.input<float>(0) : context.input<float>(2);
+    const T* weights = context.input<T>(1);
+    const T* source = forward_ ? context.input<T>(0) : context.input<T>(2);
     const int64_t height = forward_ ? g_.out[0] : g_.in[0];
     const double macs_per_row = g_.flops() / 2 / static_cast<double>(g_.batch * height);
     ParallelRange(context, g_.batch * height, static_cast<int64_t>(kMacsPerShard / macs_per_row),
                   [&](int64_t begin, int64_t end) {
                     for (int64_t row = begin; row < end; ++row) {
-                      Row(source, weights, row / height, row % height, context.output<float>(0));
+                      Row(source, weights, row / height, row % height, context.output<T>(0));
                     }
                   });
     return absl::OkStatus();
   }
 
  private:
-  void Row(const float* source, const float* weights, int64_t n, int64_t row, float* to) const {
+  void Row(const T* source, const T* weights, int64_t n, int64_t row, T* to) const {
     const int64_t width = forward_ ? g_.out[1] : g_.in[1], height = forward_ ? g_.out[0] : g_.in[0];
-    float* pixel = to + (n * height + row) * width * channels_;
+    T* pixel = to + (n * height + row) * width * channels_;
     for (int64_t column = 0; column < width; ++column, pixel += channels_) {
-      ForBlocks(channels_, [&](int64_t c, auto block) {
+      ForBlocks<T>(channels_, [&](int64_t c, auto block) {
         typename decltype(block)::type sums;
         Accumulate(source, weights, n, row, column, c, sums);
-        sums.ForEach([&](int64_t i, float sum) { pixel[c + i] = sum; });
+        sums.ForEach([&](int64_t i, T sum) { pixel[c + i] = sum; });
       });
     }
   }
 
   template <typename Sums>
-  void Accumulate(const float* source, const float* weights, int64_t n, int64_t row, int64_t column, int64_t c, Sums& into) const {
+  void Accumulate(const T* source, const T* weights, int64_t n, int64_t row, int64_t column, int64_t c, Sums& into) const {
     const int64_t height = forward_ ? g_.in[0] : g_.out[0], width = forward_ ? g_.in[1] : g_.out[1];
     Sums sums;
     for (const Tap& r : rows_.of(row)) {
-      const float* line = source + (n * height + r.source) * width * channels_ + c;
-      const float* taps = weights + r.k * g_.kernel[1] * channels_ + c;
+      const T* line = source + (n * height + r.source) * width * channels_ + c;
+      const T* taps = weights + r.k * g_.kernel[1] * channels_ + c;
       for (const Tap& s : columns_.of(column)) sums.MultiplyAdd(line + s.source * channels_, taps + s.k * channels_);
     }
     into = sums;
@@ -174,6 +179,7 @@ class DepthwiseGather final : public Depthwise {
   const TapTable rows_, columns_;
 };
 
+template <typename T>
 class DepthwiseFilter final : public Depthwise {
  public:
   explicit DepthwiseFilter(const ConvGeometry& g) : Depthwise(g) {
@@ -196,30 +202,30 @@ class DepthwiseFilter final : public Depthwise {
     auto* partials = static_cast<std::byte*>(context.scratch);
     const int64_t rows = g_.batch * g_.out[0];
     context.parallel->For(pieces_, [&](int64_t piece) {
-      auto* sums = reinterpret_cast<float*>(partials + piece * partial_bytes());
-      std::fill_n(sums, filter_size(), float(0));
+      auto* sums = reinterpret_cast<T*>(partials + piece * partial_bytes());
+      std::fill_n(sums, filter_size(), T(0));
       for (int64_t row = rows * piece / pieces_; row < rows * (piece + 1) / pieces_; ++row) {
-        AddRow(context.input<float>(0), context.input<float>(2), row / g_.out[0], row % g_.out[0], sums);
+        AddRow(context.input<T>(0), context.input<T>(2), row / g_.out[0], row % g_.out[0], sums);
       }
     });
-    WriteTotal(partials, context.output<float>(0));
+    WriteTotal(partials, context.output<T>(0));
     return absl::OkStatus();
   }
 
  private:
-  int64_t partial_bytes() const { return AlignUp(filter_size() * static_cast<int64_t>(sizeof(float))); }
+  int64_t partial_bytes() const { return AlignUp(filter_size() * static_cast<int64_t>(sizeof(T))); }
 
   // Adds the products of output row `row` of image `n`.
-  void AddRow(const float* input, const float* gradient, int64_t n, int64_t row, float* sums) const {
+  void AddRow(const T* input, const T* gradient, int64_t n, int64_t row, T* sums) const {
     const ConvGeometry& g = g_;
-    const float* dy = gradient + (n * g.out[0] + row) * g.out[1] * g.out_channels;
+    const T* dy = gradient + (n * g.out[0] + row) * g.out[1] * g.out_channels;
     for (int64_t kh = 0; kh < g.kernel[0]; ++kh) {
       const int64_t in_row = row * g.stride[0] - g.pad_before[0] + kh * g.dilation[0];
       if (in_row < 0 || in_row >= g.in[0]) continue;
-      const float* x = input + (n * g.in[0] + in_row) * g.in[1] * g.in_channels;
-      ForBlocks(channels_, [&](int64_t c, auto block) {
+      const T* x = input + (n * g.in[0] + in_row) * g.in[1] * g.in_channels;
+      ForBlocks<T>(channels_, [&](int64_t c, auto block) {
         using Sums = typename decltype(block)::type;
-        float* to = sums + kh * g.kernel[1] * channels_ + c;
+        T* to = sums + kh * g.kernel[1] * channels_ + c;
         int64_t kw = 0;
         for (; kw + 3 <= g.kernel[1]; kw += 3) AddTaps<Sums, 3>(x + c, dy + c, kw, to);
         for (; kw < g.kernel[1]; ++kw) AddTaps<Sums, 1>(x + c, dy + c, kw, to);
@@ -229,7 +235,7 @@ class DepthwiseFilter final : public Depthwise {
 
   // Adds the products of taps kw .. kw + kTaps over a row: together where all have a source, then each alone.
   template <typename Sums, int kTaps>
-  void AddTaps(const float* x, const float* dy, int64_t kw, float* to) const {
+  void AddTaps(const T* x, const T* dy, int64_t kw, T* to) const {
     const ConvGeometry& g = g_;
     const int64_t x_step = g.stride[1] * g.in_channels, tap_step = g.dilation[1] * g.in_channels;
     const int64_t first = *std::max_element(&first_[kw], &first_[kw] + kTaps);
@@ -246,16 +252,16 @@ class DepthwiseFilter final : public Depthwise {
       };
       for (int64_t o = first_[kw + t]; o < std::min(first, last_[kw + t]); ++o) add(o);
       for (int64_t o = std::max(last, first_[kw + t]); o < last_[kw + t]; ++o) add(o);
-      float* tap = to + (kw + t) * channels_;
-      sum.ForEach([&](int64_t i, float value) { tap[i] += value; });
+      T* tap = to + (kw + t) * channels_;
+      sum.ForEach([&](int64_t i, T value) { tap[i] += value; });
     }
   }
 
   // The sum over pieces, in order.
-  void WriteTotal(const std::byte* partials, float* filter) const {
+  void WriteTotal(const std::byte* partials, T* filter) const {
     for (int64_t i = 0; i < filter_size(); ++i) {
-      float total = 0;
-      for (int64_t piece = 0; piece < pieces_; ++piece) total += reinterpret_cast<const float*>(partials + piece * partial_bytes())[i];
+      T total = 0;
+      for (int64_t piece = 0; piece < pieces_; ++piece) total += reinterpret_cast<const T*>(partials + piece * partial_bytes())[i];
       filter[i] = total;
     }
   }
@@ -266,9 +272,13 @@ class DepthwiseFilter final : public Depthwise {
 
 }  // namespace
 
-std::unique_ptr<Kernel> MakeDepthwiseConv(const ConvGeometry& geometry, ConvKind kind) {
-  if (kind == ConvKind::kFilter) return std::make_unique<DepthwiseFilter>(geometry);
-  return std::make_unique<DepthwiseGather>(geometry, kind);
+std::unique_ptr<Kernel> MakeDepthwiseConv(const ConvGeometry& geometry, ConvKind kind, DataType dtype) {
+  const auto make = [&](auto tag) -> std::unique_ptr<Kernel> {
+    using T = typename decltype(tag)::type;
+    if (kind == ConvKind::kFilter) return std::make_unique<DepthwiseFilter<T>>(geometry);
+    return std::make_unique<DepthwiseGather<T>>(geometry, kind);
+  };
+  return dtype == DataType::kDouble ? make(TypeTag<double>()) : make(TypeTag<float>());
 }
 
 }  // namespace millrace::cpu

@@ -8,6 +8,9 @@
 namespace millrace::cpu {
 namespace {
 
+// Of as many terms a product is better cut in pieces of its sums than in its result.
+constexpr int64_t kLongSum = 1 << 16;
+
 // Products without terms: zeros (or nothing).
 class ZeroGemm final : public Gemm {
  public:
@@ -77,10 +80,11 @@ absl::StatusOr<std::unique_ptr<Gemm>> MakeGemm(const OpInstance& instance, DataT
     return std::make_unique<ZeroGemm>(sizes, std::move(products), DataTypeSize(dtype));
   }
   FoldProductsIntoRows(sizes, products);
-  if (std::unique_ptr<Gemm> direct = MakeDirectGemm(dtype, sizes, products)) return direct;
-  if (dtype == DataType::kFloat) {
-    if (std::unique_ptr<Gemm> dots = MakeDotsGemm(sizes, products)) return dots;
+  if (sizes.k >= kLongSum) {
+    if (std::unique_ptr<Gemm> narrow = MakeNarrowGemm(dtype, sizes, products)) return narrow;
   }
+  if (std::unique_ptr<Gemm> direct = MakeDirectGemm(dtype, sizes, products)) return direct;
+  if (std::unique_ptr<Gemm> dots = MakeDotsGemm(dtype, sizes, products)) return dots;
   if (std::unique_ptr<Gemm> narrow = MakeNarrowGemm(dtype, sizes, products)) return narrow;
   return MakePackedGemm(instance, dtype, sizes, std::move(products));
 }
@@ -93,7 +97,7 @@ absl::StatusOr<std::unique_ptr<Gemm>> MakeGemmSum(const OpInstance& instance, Da
   // Short terms are packed as one product.
   GemmSizes all = sizes;
   all.k *= terms;
-  if (all.flops() > 0 && MakeDirectGemm(dtype, all, {GemmOffsets()}) == nullptr && MakeDotsGemm(sizes, {GemmOffsets()}) == nullptr) {
+  if (all.flops() > 0 && MakeDirectGemm(dtype, all, {GemmOffsets()}) == nullptr && MakeDotsGemm(dtype, sizes, {GemmOffsets()}) == nullptr) {
     return MakePackedGemm(instance, dtype, sizes, {GemmOffsets()}, terms);
   }
   GemmSizes further = sizes;

@@ -62,7 +62,7 @@ absl::StatusOr<std::unique_ptr<Gemm>> MakePackedGemm(const OpInstance& instance,
                                                      std::vector<GemmOffsets> products, int64_t terms = 1);
 // Products too small or too thin to be worth packing; nullptr when these are not.
 std::unique_ptr<Gemm> MakeDirectGemm(DataType dtype, const GemmSizes& sizes, std::vector<GemmOffsets> products);
-std::unique_ptr<Gemm> MakeDotsGemm(const GemmSizes& sizes, std::vector<GemmOffsets> products);
+std::unique_ptr<Gemm> MakeDotsGemm(DataType dtype, const GemmSizes& sizes, std::vector<GemmOffsets> products);
 // Products of fewer columns than a vector has, of many rows or many terms; nullptr for others.
 std::unique_ptr<Gemm> MakeNarrowGemm(DataType dtype, const GemmSizes& sizes, std::vector<GemmOffsets> products);
 

@@ -9,6 +9,9 @@ namespace {
 
 constexpr double kFlopsPerShard = 1e6;
 constexpr int kPrefetchRows = 10;
+constexpr int64_t kLongRow = 256;  // columns
+// Sums of more terms are added up in runs of as many: roundings stay few.
+constexpr int64_t kTermsInARow = 4096;
 // Rows that one pass over b can serve; elements of b that stay in the nearest cache.
 constexpr int64_t kMaxDirectRows = 32, kMaxDirectElements = 8192;
 
@@ -35,43 +38,78 @@ class DirectGemm final : public Gemm {
   static constexpr int64_t kLanes = kGemmLanes<T>;
   static constexpr int kSums = kGemmRows * kGemmVectors;
 
+  // Terms of the sums, which are added onto c or are all that it holds.
+  struct Terms {
+    int64_t count;
+    bool add;
+  };
+
   void RunTile(const GemmTile& tile, const T* a, const T* b, T* c) const {
-    // A b that stays near is passed over once per group of rows, so that c is written in order; a larger one once.
-    if (sizes_.n * sizes_.k <= kMaxDirectElements) {
-      for (int64_t row = 0; row < tile.rows; row += kGemmRows) {
-        RunRows({tile.row + row, tile.column, std::min<int64_t>(kGemmRows, tile.rows - row), tile.columns}, a, b, c);
-      }
-    } else {
-      RunRows(tile, a, b, c);
+    const int64_t a_step = sizes_.transpose_a ? sizes_.a_step : 1;
+    for (int64_t term = 0; term < sizes_.k; term += kTermsInARow) {
+      RunTerms(tile, {std::min(kTermsInARow, sizes_.k - term), sizes_.add || term > 0}, a + term * a_step, b + term * sizes_.b_step, c);
     }
   }
 
+  void RunTerms(const GemmTile& tile, Terms terms, const T* a, const T* b, T* c) const {
+    // A b that stays near is passed over once per group of rows, so that c is written in order; a larger one once.
+    if (sizes_.n * sizes_.k <= kMaxDirectElements) {
+      for (int64_t row = 0; row < tile.rows; row += kGemmRows) {
+        RunRows({tile.row + row, tile.column, std::min<int64_t>(kGemmRows, tile.rows - row), tile.columns}, terms, a, b, c);
+      }
+    } else if (tile.rows == 1 && !terms.add && tile.columns >= kLongRow && tile.columns % kLanes == 0) {
+      RunRow(tile, terms.count, a + (sizes_.transpose_a ? tile.row : tile.row * sizes_.a_step), b + tile.column, c + tile.row * sizes_.c_step + tile.column);
+    } else {
+      RunRows(tile, terms, a, b, c);
+    }
+  }
+
+  // A single row from many columns: a few rows of b at a time over their whole length, as processors fetch ahead. Sums wait in c.
+  void RunRow(const GemmTile& tile, int64_t terms, const T* a, const T* b, T* c) const {
+    const int64_t a_step = sizes_.transpose_a ? sizes_.a_step : 1;
+    std::fill_n(c, tile.columns, T(0));
+    ForRowGroups<8>(terms, [&](auto rows, int64_t term) {
+      T factors[rows()];
+      for (int i = 0; i < rows(); ++i) factors[i] = a[(term + i) * a_step];
+      const T* from = b + term * sizes_.b_step;
+      for (int64_t column = 0; column < tile.columns; column += kLanes) {
+        GemmVector<T> sum, row;
+        std::memcpy(&sum, c + column, sizeof(sum));
+        for (int i = 0; i < rows(); ++i) {
+          std::memcpy(&row, from + i * sizes_.b_step + column, sizeof(row));
+          sum += factors[i] * row;
+        }
+        std::memcpy(c + column, &sum, sizeof(sum));
+      }
+    });
+  }
+
   // A single row takes more columns at a time. The last vector ends with the last column and overlaps the one before.
-  void RunRows(const GemmTile& tile, const T* a, const T* b, T* c) const {
+  void RunRows(const GemmTile& tile, Terms terms, const T* a, const T* b, T* c) const {
     const int64_t end = tile.column + tile.columns;
     int64_t column = tile.column;
     const auto cover = [&](auto vectors) {
-      for (; column + vectors() * kLanes <= end; column += vectors() * kLanes) RunColumns<vectors()>(tile, column, a, b, c);
+      for (; column + vectors() * kLanes <= end; column += vectors() * kLanes) RunColumns<vectors()>(tile, terms, column, a, b, c);
     };
     if (tile.rows == 1) cover(std::integral_constant<int, kSums / 2>());
     cover(std::integral_constant<int, kGemmVectors>());
     cover(std::integral_constant<int, 2>());
     cover(std::integral_constant<int, 1>());
-    if (column < end) RunColumns<1>(tile, end - kLanes, a, b, c, column - (end - kLanes));
+    if (column < end) RunColumns<1>(tile, terms, end - kLanes, a, b, c, column - (end - kLanes));
   }
 
   // The first `done` columns have been written already.
   template <int kVectors>
-  void RunColumns(const GemmTile& tile, int64_t column, const T* a, const T* b, T* c, int64_t done = 0) const {
+  void RunColumns(const GemmTile& tile, Terms terms, int64_t column, const T* a, const T* b, T* c, int64_t done = 0) const {
     const int64_t row_step = sizes_.transpose_a ? 1 : sizes_.a_step, k_step = sizes_.transpose_a ? sizes_.a_step : 1;
     ForRowGroups<std::min(kGemmRows, kSums / kVectors)>(tile.rows, [&](auto rows, int64_t first) {
       const int64_t row = tile.row + first;
       GemmVector<T> sums[rows() * kVectors];
-      MultiplyTile<rows(), kVectors, kPrefetchRows>(sizes_.k, a + row * row_step, row_step, k_step, b + column, sizes_.b_step,
+      MultiplyTile<rows(), kVectors, kPrefetchRows>(terms.count, a + row * row_step, row_step, k_step, b + column, sizes_.b_step,
                                                     sums);
       for (int i = 0; i < rows(); ++i) {
         T* to = c + (row + i) * sizes_.c_step + column;
-        if (sizes_.add) {
+        if (terms.add) {
           AddRow<kVectors>(&sums[i * kVectors], done, to);
         } else {
           std::memcpy(to, &sums[i * kVectors], kVectors * sizeof(sums[0]));

@@ -1,4 +1,4 @@
-// float32 products with few rows, of a and b both stored along k: dot products of several rows and columns at a time.
+// float32 and float64 products with few rows, of a and b both stored along k: dot products of several rows and columns at a time.
 #include <cstring>
 
 #include "cpu/kernels/gemm_schedule.h"
@@ -10,54 +10,58 @@ namespace {
 constexpr double kFlopsPerShard = 1e6;
 // Dot products of at least kMinK terms with at most kMaxRows rows of a beat packing b.
 constexpr int64_t kMaxRows = 8, kMinK = 128;
-constexpr int kLanes = kGemmLanes<float>;
-using Vector = GemmVector<float>;
-using Mask = GemmVector<int32_t>;
+template <typename T>
+constexpr int kLanes = kGemmLanes<T>;
+template <typename T>
+using Mask = GemmVector<std::conditional_t<sizeof(T) == 4, int32_t, int64_t>>;
 
-Vector Load(const float* from) {
-  Vector vector;
+template <typename T>
+GemmVector<T> Load(const T* from) {
+  GemmVector<T> vector;
   std::memcpy(&vector, from, sizeof(vector));
   return vector;
 }
 
 // The lanes of kLanes vectors added up by halves: lane i of the result is the sum of vector i. A step joins two vectors
 // of groups (of one vector's lanes each): what is left of their groups is half as long and all in one vector.
-template <int kLength = kLanes>
-Vector SumLanes(const Vector* vectors) {
+template <typename T, int kLength = kLanes<T>>
+GemmVector<T> SumLanes(const GemmVector<T>* vectors) {
   if constexpr (kLength == 1) {
     return vectors[0];
   } else {
     // A group's first half goes to `low`, its second one to `high`; lanes of the second vector count from kLanes on.
-    Mask low, high;
-    for (int lane = 0; lane < kLanes; ++lane) {
+    Mask<T> low, high;
+    for (int lane = 0; lane < kLanes<T>; ++lane) {
       low[lane] = lane / (kLength / 2) * kLength + lane % (kLength / 2);
       high[lane] = low[lane] + kLength / 2;
     }
-    Vector joined[kLength / 2];
+    GemmVector<T> joined[kLength / 2];
 #pragma GCC unroll 8
     for (int i = 0; i < kLength / 2; ++i) {
       joined[i] = __builtin_shuffle(vectors[2 * i], vectors[2 * i + 1], low) +
                   __builtin_shuffle(vectors[2 * i], vectors[2 * i + 1], high);
     }
-    return SumLanes<kLength / 2>(joined);
+    return SumLanes<T, kLength / 2>(joined);
   }
 }
 
 // The bits of lanes that `mask` keeps.
-Vector Keep(const Vector& vector, const Mask& mask) {
-  Mask bits;
+template <typename T>
+GemmVector<T> Keep(const GemmVector<T>& vector, const Mask<T>& mask) {
+  Mask<T> bits;
   std::memcpy(&bits, &vector, sizeof(bits));
   bits &= mask;
-  Vector kept;
+  GemmVector<T> kept;
   std::memcpy(&kept, &bits, sizeof(kept));
   return kept;
 }
 
-template <int kRows, int kColumns>
+template <typename T, int kRows, int kColumns>
 struct DotSums {
-  Vector v[kRows][kColumns] = {};
+  GemmVector<T> v[kRows][kColumns] = {};
 };
 
+template <typename T>
 class DotsGemm final : public Gemm {
  public:
   DotsGemm(const GemmSizes& sizes, std::vector<GemmOffsets> products)
@@ -69,14 +73,17 @@ class DotsGemm final : public Gemm {
   absl::Status RunSum(const KernelContext& context, const void* const* factors, void* c, void*) const override {
     const void *const a = factors[0], *const b = factors[1];
     return schedule_.ForUnits(context, [&](int64_t, int64_t product, int64_t tile) {
-      RunTile(schedule_.tiles()[tile], static_cast<const float*>(a) + products_[product].a,
-              static_cast<const float*>(b) + products_[product].b, static_cast<float*>(c) + products_[product].c);
+      RunTile(schedule_.tiles()[tile], static_cast<const T*>(a) + products_[product].a,
+              static_cast<const T*>(b) + products_[product].b, static_cast<T*>(c) + products_[product].c);
       return absl::OkStatus();
     });
   }
 
  private:
-  void RunTile(const GemmTile& tile, const float* a, const float* b, float* c) const {
+  static constexpr int kLanes = kGemmLanes<T>;
+  using Vector = GemmVector<T>;
+
+  void RunTile(const GemmTile& tile, const T* a, const T* b, T* c) const {
     if (tile.rows >= kGemmRows) {
       RunColumns<kGemmVectors>(tile, a, b, c);
     } else {
@@ -85,7 +92,7 @@ class DotsGemm final : public Gemm {
   }
 
   template <int kColumns>
-  void RunColumns(const GemmTile& tile, const float* a, const float* b, float* c) const {
+  void RunColumns(const GemmTile& tile, const T* a, const T* b, T* c) const {
     const int64_t end = tile.column + tile.columns;
     int64_t column = tile.column;
     for (; column + kColumns <= end; column += kColumns) RunRows<kColumns>(tile, column, a, b, c);
@@ -93,7 +100,7 @@ class DotsGemm final : public Gemm {
   }
 
   template <int kColumns>
-  void RunRows(const GemmTile& tile, int64_t column, const float* a, const float* b, float* c) const {
+  void RunRows(const GemmTile& tile, int64_t column, const T* a, const T* b, T* c) const {
     ForRowGroups<kColumns == 4 ? kGemmRows / 2 : kGemmRows>(tile.rows, [&](auto rows, int64_t first) {
       Dots<rows(), kColumns>(tile.row + first, column, a, b, c);
     });
@@ -101,10 +108,10 @@ class DotsGemm final : public Gemm {
 
   // With one row and one column alone, four sums run side by side.
   template <int kRows, int kColumns>
-  void Dots(int64_t row, int64_t column, const float* a, const float* b, float* c) const {
+  void Dots(int64_t row, int64_t column, const T* a, const T* b, T* c) const {
     constexpr int kSums = kRows * kColumns == 1 ? 4 : 1;
-    DotSums<kRows, kColumns> sums[kSums];
-    Mask mask = {};
+    DotSums<T, kRows, kColumns> sums[kSums];
+    Mask<T> mask = {};
     a += row * sizes_.a_step;
     b += column * b_step_;
     int64_t k = 0;
@@ -125,26 +132,26 @@ class DotsGemm final : public Gemm {
       for (int s = 1; s < kSums; ++s) all[i] += sums[s].v[i / kColumns][i % kColumns];
     }
     for (int first = 0; first < kRows * kColumns; first += kLanes) {
-      const Vector totals = SumLanes(all + first);
+      const Vector totals = SumLanes<T>(all + first);
       for (int i = first; i < std::min(first + kLanes, kRows * kColumns); ++i) {
-        float& to = c[(row + i / kColumns) * sizes_.c_step + column + i % kColumns];
+        T& to = c[(row + i / kColumns) * sizes_.c_step + column + i % kColumns];
         to = sizes_.add ? to + totals[i - first] : totals[i - first];
       }
     }
   }
 
   template <bool kMasked, int kRows, int kColumns>
-  void AddProducts(const float* a, const float* b, const Mask& mask, DotSums<kRows, kColumns>& sums) const {
+  void AddProducts(const T* a, const T* b, const Mask<T>& mask, DotSums<T, kRows, kColumns>& sums) const {
     Vector columns[kColumns];
 #pragma GCC unroll 4
     for (int j = 0; j < kColumns; ++j) {
       columns[j] = Load(b + j * b_step_);
-      if constexpr (kMasked) columns[j] = Keep(columns[j], mask);
+      if constexpr (kMasked) columns[j] = Keep<T>(columns[j], mask);
     }
 #pragma GCC unroll 8
     for (int i = 0; i < kRows; ++i) {
       Vector factor = Load(a + i * sizes_.a_step);
-      if constexpr (kMasked) factor = Keep(factor, mask);
+      if constexpr (kMasked) factor = Keep<T>(factor, mask);
 #pragma GCC unroll 4
       for (int j = 0; j < kColumns; ++j) sums.v[i][j] += factor * columns[j];
     }
@@ -156,17 +163,24 @@ class DotsGemm final : public Gemm {
   const int64_t b_step_;
 };
 
-bool Fits(const GemmSizes& sizes) {
+bool Fits(const GemmSizes& sizes, int64_t lanes) {
   const bool b_along_k = sizes.transpose_b || (sizes.n == 1 && sizes.b_step == 1);
   const bool a_along_k = !sizes.transpose_a || (sizes.m == 1 && sizes.a_step == 1);
-  if (!a_along_k || !b_along_k || sizes.k < kLanes) return false;
+  if (!a_along_k || !b_along_k || sizes.k < lanes) return false;
   return sizes.m == 1 || sizes.n == 1 || (sizes.m <= kMaxRows && sizes.k >= kMinK);
+}
+
+template <typename T>
+std::unique_ptr<Gemm> Make(const GemmSizes& sizes, std::vector<GemmOffsets> products) {
+  return Fits(sizes, kLanes<T>) ? std::make_unique<DotsGemm<T>>(sizes, std::move(products)) : nullptr;
 }
 
 }  // namespace
 
-std::unique_ptr<Gemm> MakeDotsGemm(const GemmSizes& sizes, std::vector<GemmOffsets> products) {
-  return Fits(sizes) ? std::make_unique<DotsGemm>(sizes, std::move(products)) : nullptr;
+std::unique_ptr<Gemm> MakeDotsGemm(DataType dtype, const GemmSizes& sizes, std::vector<GemmOffsets> products) {
+  if (dtype == DataType::kFloat) return Make<float>(sizes, std::move(products));
+  if (dtype == DataType::kDouble) return Make<double>(sizes, std::move(products));
+  return nullptr;
 }
 
 }  // namespace millrace::cpu

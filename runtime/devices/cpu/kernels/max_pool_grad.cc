@@ -55,14 +55,14 @@ struct TapList {
   }
 };
 
-// Adds the gradients of a window to its first maxima, for `count` channels from the pointers on.
-template <typename T>
-void AddToFirstMaxima(const TapList& taps, const T* image, const T* gradients, int count, T* to) {
+// Adds the gradients of a window to its first maxima, for `count` channels from the pointers on. The window has `size` taps.
+template <typename T, typename Size>
+void AddToFirstMaxima(const TapList& taps, Size size, const T* image, const T* gradients, int count, T* to) {
   using L = Lanes<T>;
   typename L::Vector best, value, gradient;
   typename L::Index at = {};
   const int64_t* offsets = taps.offsets.data();
-  const auto n = static_cast<typename L::Integer>(taps.offsets.size());
+  const auto n = static_cast<typename L::Integer>(size);
   L::Load(image + offsets[0], count, best);
   for (typename L::Integer number = 1; number < n; ++number) {
     L::Load(image + offsets[number], count, value);
@@ -82,6 +82,7 @@ void AddToFirstMaxima(const TapList& taps, const T* image, const T* gradients, i
 template <typename T>
 absl::Status RunFirstMaximumGrad(const KernelContext& context, const PoolGeometry& geometry) {
   constexpr int kCount = Lanes<T>::kCount;
+  const WindowDim& columns = geometry.dims[2];
   const T *input = context.input<T>(0), *dy = context.input<T>(2);
   T* dx = context.output<T>(0);
   const int64_t row_elements = geometry.input_row_elements();
@@ -92,16 +93,84 @@ absl::Status RunFirstMaximumGrad(const KernelContext& context, const PoolGeometr
     T* to = dx + image * image_elements;
     TapList taps;
     std::fill(to + first_row * row_elements, to + last_row * row_elements, T(0));
-    ForEachWindowReaching(geometry, first_row, last_row, [&](TapRange t0, TapRange t1, TapRange t2, int64_t index) {
-      taps.Fill(geometry, {t0, t1, t2}, first_row, last_row);
-      if (taps.offsets.empty()) return;
-      const T* gradients = dy + image * image_windows + index * geometry.channels;
+    const auto add = [&](auto count, int64_t shift, const T* gradients) {
       int64_t c = 0;
-      for (; c + kCount <= geometry.channels; c += kCount) {
-        AddToFirstMaxima(taps, from + c, gradients + c, kCount, to + c);
-      }
+      for (; c + kCount <= geometry.channels; c += kCount) AddToFirstMaxima(taps, count, from + shift + c, gradients + c, kCount, to + shift + c);
       const auto rest = static_cast<int>(geometry.channels - c);
-      if (rest > 0) AddToFirstMaxima(taps, from + c, gradients + c, rest, to + c);
+      if (rest > 0) AddToFirstMaxima(taps, count, from + shift + c, gradients + c, rest, to + shift + c);
+    };
+    ForEachWindowRowReaching(geometry, first_row, last_row, [&](TapRange t0, TapRange t1, int64_t row) {
+      ForAlikeColumns({0, columns.output}, WholeWindows(columns), [&](int64_t first, int64_t windows) {
+        taps.Fill(geometry, {t0, t1, Taps(columns, first)}, first_row, last_row);
+        if (taps.offsets.empty()) return;
+        const T* gradients = dy + image * image_windows + (row * columns.output + first) * geometry.channels;
+        for (int64_t w = 0; w < windows; ++w, gradients += geometry.channels) {
+          const int64_t shift = w * columns.stride * geometry.channels;
+          taps.offsets.size() == 4 ? add(std::integral_constant<int64_t, 4>(), shift, gradients) : add(taps.offsets.size(), shift, gradients);
+        }
+      });
+    });
+  });
+  return absl::OkStatus();
+}
+
+// Calls fn(input row, number of the tap, windows, output element, input element) for runs of windows side by side among output columns `part`,
+// tap after tap of the rows that t0 and t1 cover; of a row the last tap first if `backwards`. Elements are counted as ForOutputLines counts them.
+template <typename Fn>
+void ForTapLines(const PoolGeometry& geometry, TapRange t0, TapRange t1, TapRange part, bool backwards, Fn&& fn) {
+  const WindowDim& columns = geometry.dims[2];
+  int64_t number = 0;
+  ForEachTap(geometry, t0, t1, {0, 1}, [&](int64_t row, int64_t row_at) {
+    for (int64_t i = 0; i < columns.window; ++i) {
+      const int64_t k = backwards ? columns.window - 1 - i : i;
+      const TapRange run = Common(OutputsWithTap(columns, k), part);
+      if (run.begin == run.end) continue;
+      fn(row, number + k, run.end - run.begin, (run.begin - part.begin) * geometry.channels, row_at + (columns.Start(run.begin) + k) * geometry.channels);
+    }
+    number += columns.window;
+  });
+}
+
+// Of channels that do not fill vectors, so few that an array holds those of a window.
+template <typename T>
+bool GradientGoesByLines(const PoolGeometry& geometry) {
+  return std::is_floating_point_v<T> && geometry.channels % Lanes<T>::kCount != 0 && geometry.channels <= kLineElements;
+}
+
+// The same a line at a time. Every element sees windows in the same order.
+template <typename T>
+absl::Status RunFirstMaximumGradLines(const KernelContext& context, const PoolGeometry& geometry) {
+  using Integer = typename Lanes<T>::Integer;
+  const int64_t channels = geometry.channels, row_elements = geometry.input_row_elements(), stride = geometry.dims[2].stride;
+  ParallelInputRows(context, geometry, [&](int64_t image, int64_t first_row, int64_t last_row) {
+    const T* from = context.input<T>(0) + image * geometry.input_rows() * row_elements;
+    const T* gradients = context.input<T>(2) + image * geometry.output_rows() * geometry.output_row_elements();
+    T* to = context.output<T>(0) + image * geometry.input_rows() * row_elements;
+    std::fill(to + first_row * row_elements, to + last_row * row_elements, T(0));
+    // Loops over strides only copy or add: compared there as well, g++ 12 vectorises doubles of 3 channels into something else.
+    T best[kLineElements] = {}, values[kLineElements];
+    Integer at[kLineElements];
+    ForEachWindowRowReaching(geometry, first_row, last_row, [&](TapRange t0, TapRange t1, int64_t windows) {
+      ForColumnParts(geometry, [&](TapRange part) {
+        std::fill_n(at, (part.end - part.begin) * channels, Integer(-1));
+        ForTapLines(geometry, t0, t1, part, false, [&](int64_t, int64_t tap, int64_t n, int64_t out_at, int64_t in_at) {
+          const T* x = from + in_at;
+          ForLine(n, channels, stride, [=, to = values](int64_t out, int64_t in) { to[out] = x[in]; });
+          for (int64_t e = 0; e < n * channels; ++e) {
+            const bool larger = (at[out_at + e] < 0) | (best[out_at + e] < values[e]);
+            best[out_at + e] = larger ? values[e] : best[out_at + e];
+            at[out_at + e] = larger ? static_cast<Integer>(tap) : at[out_at + e];
+          }
+        });
+        const T* of_part = gradients + windows * geometry.output_row_elements() + part.begin * channels;
+        ForTapLines(geometry, t0, t1, part, true, [&](int64_t row, int64_t tap, int64_t n, int64_t out_at, int64_t in_at) {
+          if (row < first_row || row >= last_row) return;
+          const T* gradient = of_part + out_at;
+          for (int64_t e = 0; e < n * channels; ++e) values[e] = at[out_at + e] == tap ? gradient[e] : T(0);
+          T* into = to + in_at;
+          ForLine(n, channels, stride, [=, from = values](int64_t out, int64_t in) { into[in] += from[out]; });
+        });
+      });
     });
   });
   return absl::OkStatus();
@@ -317,6 +386,11 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeGrad(const OpInstance& node) {
         return MakeKernel([geometry, by_column = WindowsByColumn(geometry)](const KernelContext& context) {
           return RunEveryMaximumGradVectors<T>(context, geometry, by_column);
         });
+      }
+    }
+    if constexpr (kRule == Rule::kFirstMaximum && std::is_floating_point_v<T>) {
+      if (GradientGoesByLines<T>(geometry)) {
+        return MakeKernel([geometry](const KernelContext& context) { return RunFirstMaximumGradLines<T>(context, geometry); });
       }
     }
     return MakeKernel([geometry](const KernelContext& context) {

@@ -61,10 +61,9 @@ void ParallelInputRows(const KernelContext& context, const PoolGeometry& geometr
   });
 }
 
-// Calls fn(t0, t1, d2, t2, window) for every window of an image that reaches input rows [first_row, last_row), in
-// order; `window` is its index within the image.
+// Calls fn(t0, t1, row of windows) for every row of an image's windows that reaches input rows [first_row, last_row), in order.
 template <typename Fn>
-void ForEachWindowReaching(const PoolGeometry& geometry, int64_t first_row, int64_t last_row, Fn&& fn) {
+void ForEachWindowRowReaching(const PoolGeometry& geometry, int64_t first_row, int64_t last_row, Fn&& fn) {
   const auto& dims = geometry.dims;
   for (int64_t j0 = 0; j0 < dims[0].output; ++j0) {
     const TapRange t0 = Taps(dims[0], j0);
@@ -73,12 +72,19 @@ void ForEachWindowReaching(const PoolGeometry& geometry, int64_t first_row, int6
       if (t0.begin >= t0.end || t1.begin >= t1.end) continue;
       const int64_t lowest = t0.begin * dims[1].input + t1.begin;
       const int64_t highest = (t0.end - 1) * dims[1].input + t1.end - 1;
-      if (highest < first_row || lowest >= last_row) continue;
-      for (int64_t j2 = 0; j2 < dims[2].output; ++j2) {
-        fn(t0, t1, Taps(dims[2], j2), (j0 * dims[1].output + j1) * dims[2].output + j2);
-      }
+      if (highest >= first_row && lowest < last_row) fn(t0, t1, j0 * dims[1].output + j1);
     }
   }
+}
+
+// Calls fn(t0, t1, t2, window) for every window of an image that reaches input rows [first_row, last_row), in order; `window` is its index
+// within the image.
+template <typename Fn>
+void ForEachWindowReaching(const PoolGeometry& geometry, int64_t first_row, int64_t last_row, Fn&& fn) {
+  const WindowDim& columns = geometry.dims[2];
+  ForEachWindowRowReaching(geometry, first_row, last_row, [&](TapRange t0, TapRange t1, int64_t row) {
+    for (int64_t j = 0; j < columns.output; ++j) fn(t0, t1, Taps(columns, j), row * columns.output + j);
+  });
 }
 
 }  // namespace millrace::cpu

@@ -13,6 +13,8 @@ namespace millrace::cpu {
 namespace {
 
 static_assert(kMaxColumns <= kBlockElements);
+// Rows of as many columns, in blocks of no more elements, are taken faster one by one than in groups whose sums are then added up.
+constexpr int64_t kFewColumns = 4, kSmallBlock = 2048;
 
 struct Dim {
   int64_t size;
@@ -76,13 +78,18 @@ class ReduceKernel final : public Kernel {
     column_chunks_ = (layout_.columns + kMaxColumns - 1) / kMaxColumns;
     const int64_t items = std::max<int64_t>(1, layout_.num_kept * column_chunks_);
     if (layout_.columns > 1) group_ = std::max<int64_t>(1, kMaxColumns / 2 / layout_.columns);
+    // Of small blocks, what comes after the rows of a group would take longer than they do.
+    const bool small = layout_.columns >= kFewColumns && layout_.rows * layout_.columns <= kSmallBlock && layout_.reduced.empty() && layout_.num_kept > 1;
+    if (small || layout_.rows < group_) group_ = 1;
     if (items < kMaxShards) {
       segments_ = std::clamp<int64_t>(NumShards(elements, kElementGrain) / items, 1, layout_.count() / 64 + 1);
     }
     shards_ = NumShards(elements, kElementGrain);
-    // Kept indices that follow one another in memory, each with one short row.
+    // Kept indices that follow one another in memory, each with one row, which a block has room for if it is converted.
     const bool adjacent = layout_.columns == 1 && layout_.reduced.empty() && layout_.num_kept > 1;
-    has_short_rows_ = adjacent && segments_ == 1 && layout_.rows <= kMaxShortRow;
+    has_rows_ = adjacent && segments_ == 1 && (widening_.load == nullptr || layout_.rows <= kBlockElements);
+    const bool blocks = layout_.columns > 1 && layout_.reduced.empty() && layout_.num_kept > 1;
+    has_blocks_ = blocks && segments_ == 1 && group_ == 1 && 2 * layout_.columns <= kMaxColumns;
   }
 
   // Segments leave partial accumulators, `columns` of them per kept index and segment.
@@ -93,9 +100,14 @@ class ReduceKernel final : public Kernel {
   absl::Status Run(const KernelContext& context) const override {
     const int64_t items = layout_.num_kept * column_chunks_ * segments_;
     if (layout_.outputs() == 0) return absl::OkStatus();
-    if (has_short_rows_) {
+    if (has_rows_) {
       ParallelRange(context, items, std::max<int64_t>(kElementGrain / std::max<int64_t>(layout_.rows, 1), 1),
-                    [&](int64_t begin, int64_t end) { RunShortRows(context, begin, end); });
+                    [&](int64_t begin, int64_t end) { RunRowByRow(context, begin, end); });
+      return absl::OkStatus();
+    }
+    if (has_blocks_) {
+      ParallelRange(context, layout_.num_kept, std::max<int64_t>(kElementGrain / std::max<int64_t>(layout_.rows * layout_.columns, 1), 1),
+                    [&](int64_t begin, int64_t end) { RunBlocks(context, begin, end); });
       return absl::OkStatus();
     }
     if (shards_ == 1) {
@@ -141,7 +153,7 @@ class ReduceKernel final : public Kernel {
   }
 
   // The rows of the kept indices [begin, end): at a time as many as a block has room for, in groups of Reducer::rows if it can be.
-  void RunShortRows(const KernelContext& context, int64_t begin, int64_t end) const {
+  void RunRowByRow(const KernelContext& context, int64_t begin, int64_t end) const {
     constexpr int64_t kGroup = 16;
     const int64_t count = layout_.rows;
     const int64_t room = widening_.load == nullptr ? kBlockElements : kBlockElements / std::max<int64_t>(count, 1);
@@ -158,6 +170,20 @@ class ReduceKernel final : public Kernel {
       }
       reducer_.rows(x, n, count, acc.data());
       Finish(context, acc.data(), kept, n);
+    }
+  }
+
+  // The columns of the kept indices [begin, end), as many of them at a time as there are accumulators for.
+  void RunBlocks(const KernelContext& context, int64_t begin, int64_t end) const {
+    const int64_t columns = layout_.columns, rows = layout_.rows, most = kMaxColumns / columns;
+    std::array<Accumulator, kMaxColumns> acc;
+    for (int64_t kept = begin; kept < end; kept += most) {
+      const int64_t n = std::min(most, end - kept);
+      std::fill_n(acc.begin(), n * columns, reducer_.identity);
+      for (int64_t i = 0; i < n; ++i) {
+        TakeColumns(context.input<char>(0) + (kept + i) * rows * columns * bytes_, rows, columns, columns, acc.data() + i * columns);
+      }
+      Finish(context, acc.data(), kept * columns, n * columns);
     }
   }
 
@@ -193,9 +219,11 @@ class ReduceKernel final : public Kernel {
       return;
     }
     Block wide;
-    for (int64_t r = 0; r < rows; ++r) {
-      widening_.load(x + r * stride * bytes_, wide.bytes, columns);
-      reducer_.columns(wide.bytes, 1, columns, columns, acc);
+    const int64_t at_once = stride == columns ? kBlockElements / columns : 1;
+    for (int64_t r = 0; r < rows; r += at_once) {
+      const int64_t n = std::min(at_once, rows - r);
+      widening_.load(x + r * stride * bytes_, wide.bytes, n * columns);
+      reducer_.columns(wide.bytes, n, columns, columns, acc);
     }
   }
 
@@ -230,18 +258,14 @@ class ReduceKernel final : public Kernel {
   int64_t column_chunks_ = 1;
   int64_t group_ = 1;     // rows taken at a time when they are short
   int64_t segments_ = 1;  // of the reduced elements
-  bool has_short_rows_ = false;
+  bool has_rows_ = false, has_blocks_ = false;
   int64_t shards_ = 1;
 };
 
-// Integers are reduced as int64.
-Widening ReduceWidening(DataType dtype) {
-  Widening widening = WideningOf(dtype);
-  if (dtype == DataType::kInt32) {
-    widening = {DataType::kInt64, ConversionOf(dtype, DataType::kInt64).first,
-                ConversionOf(DataType::kInt64, dtype).first};
-  }
-  return widening;
+Widening ReduceWidening(Reduction reduction, DataType dtype) {
+  const Widening widening = WideningOf(dtype);
+  const DataType computed = ComputedTypeOf(reduction, dtype);
+  return computed == widening.compute ? widening : Widening{computed, ConversionOf(dtype, computed).first, ConversionOf(computed, dtype).first};
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeAxesReduction(const OpInstance& instance, Reduction reduction) {
@@ -332,7 +356,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeReduction(const OpInstance& instance
   const DataType dtype = instance.inputs[0].dtype;
   const Reducer reducer = ReducerOf(reduction, dtype);
   if (reducer.row == nullptr) return UnsupportedType(instance, dtype);
-  return std::make_unique<ReduceKernel>(reducer, ReduceWidening(dtype), dtype, MakeLayout(shape, reduced));
+  return std::make_unique<ReduceKernel>(reducer, ReduceWidening(reduction, dtype), dtype, MakeLayout(shape, reduced));
 }
 
 void RegisterReductionKernels(KernelRegistry& registry) {

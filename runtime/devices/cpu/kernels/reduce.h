@@ -18,14 +18,12 @@ using Accumulator = uint64_t;
 
 // Most columns that Reducer::columns takes at a time.
 inline constexpr int64_t kMaxColumns = 512;
-// Longest rows that Reducer::rows takes.
-inline constexpr int64_t kMaxShortRow = 63;
 
 // A reduction of one computed type (convert.h). Every function adds to accumulators that hold something already.
 struct Reducer {
   // acc[0] by x[0 .. n).
   void (*row)(const void* x, int64_t n, Accumulator* acc) = nullptr;
-  // acc[r] by x[r * count .. (r + 1) * count) for r in [0, rows), with the bits that `row` gives; count at most kMaxShortRow.
+  // acc[r] by x[r * count .. (r + 1) * count) for r in [0, rows), with the bits that `row` gives.
   void (*rows)(const void* x, int64_t rows, int64_t count, Accumulator* acc) = nullptr;
   // acc[c] by x[r * stride + c] for all r, for c in [0, columns).
   void (*columns)(const void* x, int64_t rows, int64_t stride, int64_t columns, Accumulator* acc) = nullptr;
@@ -39,6 +37,8 @@ struct Reducer {
 
 enum class Reduction { kSum, kMean, kProd, kMax, kMin, kAll, kAny, kEuclideanNorm, kL2Loss };
 
+// The type that loops take: int32 has to become int64 where a sum is not its result yet.
+DataType ComputedTypeOf(Reduction reduction, DataType dtype);
 // `row` null when there is none for the type.
 Reducer ReducerOf(Reduction reduction, DataType dtype);
 

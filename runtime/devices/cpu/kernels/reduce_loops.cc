@@ -32,11 +32,12 @@ void Store(Vector<T> v, T* x) {
 }
 
 template <typename T>
-using AccumulatorOf = std::conditional_t<std::is_floating_point_v<T>, double, T>;
+using AccumulatorOf = std::conditional_t<std::is_floating_point_v<T>, double, std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>>;
 
 // Operations: Start() is neutral, Take(acc, x) takes a value in, Merge(a, b) joins two results. They are for scalars
 // and vectors of T, and for scalars of the accumulator's type.
 struct SumOp {
+  static constexpr int64_t kMostAtOnce = 63;  // elements of rows that are taken several at a time
   template <typename T>
   static constexpr T Start() {
     return T{0};
@@ -57,6 +58,7 @@ struct SquareOp : SumOp {
   }
 };
 struct ProdOp {
+  static constexpr int64_t kMostAtOnce = 63;
   template <typename T>
   static constexpr T Start() {
     return T{1};
@@ -72,6 +74,7 @@ struct ProdOp {
 };
 // A NaN stays.
 struct MaxOp {
+  static constexpr int64_t kMostAtOnce = 255;  // what a row's lanes come to takes longer than sums do
   template <typename T>
   static constexpr T Start() {
     return std::is_floating_point_v<T> ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
@@ -86,6 +89,7 @@ struct MaxOp {
   }
 };
 struct MinOp {
+  static constexpr int64_t kMostAtOnce = 255;  // what a row's lanes come to takes longer than sums do
   template <typename T>
   static constexpr T Start() {
     return std::is_floating_point_v<T> ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
@@ -104,15 +108,39 @@ struct MinOp {
 constexpr int64_t kRowRun = 4096;
 constexpr int64_t kColumnRun = 32;
 
+// A vector's lanes as accumulators.
+template <typename T>
+struct Totals {
+  using A = AccumulatorOf<T>;
+  static constexpr int64_t kParts = kLanes<T> / kLanes<A>;
+  Vector<A> parts[kParts];
+
+  static Totals Of(const T* values) {
+    using Part [[gnu::vector_size(64 / kParts)]] = T;
+    Totals wide;
+    for (int64_t p = 0; p < kParts; ++p) {
+      Part part;
+      std::memcpy(&part, values + p * kLanes<A>, sizeof(part));
+      wide.parts[p] = __builtin_convertvector(part, Vector<A>);
+    }
+    return wide;
+  }
+};
+
+// By halves, each with the one behind it.
 template <typename Op, typename T>
 AccumulatorOf<T> MergeLanes(Vector<T> lanes) {
   using A = AccumulatorOf<T>;
-  A values[kLanes<T>];
-  for (int64_t k = 0; k < kLanes<T>; ++k) values[k] = static_cast<A>(lanes[k]);
-  for (int64_t half = kLanes<T> / 2; half > 0; half /= 2) {
-    for (int64_t k = 0; k < half; ++k) values[k] = Op::Merge(values[k], values[k + half]);
-  }
-  return values[0];
+  using Mask [[gnu::vector_size(64)]] = int64_t;
+  T values[kLanes<T>];
+  Store<T>(lanes, values);
+  Totals<T> totals = Totals<T>::Of(values);
+  static_assert(Totals<T>::kParts <= 2 && kLanes<A> == 8);
+  Vector<A> merged = totals.parts[0];
+  if constexpr (Totals<T>::kParts == 2) merged = Op::Merge(merged, totals.parts[1]);
+  merged = Op::Merge(merged, __builtin_shuffle(merged, Mask{4, 5, 6, 7}));
+  merged = Op::Merge(merged, __builtin_shuffle(merged, Mask{2, 3}));
+  return Op::Merge(merged, __builtin_shuffle(merged, Mask{1}))[0];
 }
 
 // The lanes over x[0 .. n), n a multiple of kLanes and at most kRowRun.
@@ -159,34 +187,20 @@ void TransposeLanes(const T* from, int64_t step, int64_t columns, T (*to)[kLanes
 // Row of kLanes short rows at once, each in a lane of its own, with Row's steps in their order.
 template <typename Op, typename T>
 void RowsOfLanes(const T* x, int64_t count, Accumulator* acc) {
-  using A = AccumulatorOf<T>;
-  constexpr int64_t kParts = kLanes<T> / kLanes<A>;
-  using Part [[gnu::vector_size(64 / kParts)]] = T;
-  struct Totals {
-    Vector<A> parts[kParts];
-  };
-  const auto widen = [](const T* values) {
-    Totals wide;
-    for (int64_t p = 0; p < kParts; ++p) {
-      Part part;
-      std::memcpy(&part, values + p * kLanes<A>, sizeof(part));
-      wide.parts[p] = __builtin_convertvector(part, Vector<A>);
-    }
-    return wide;
-  };
-  const auto merge = [](Totals& a, const Totals& b) {
-    for (int64_t p = 0; p < kParts; ++p) a.parts[p] = Op::Merge(a.parts[p], b.parts[p]);
+  using Wide = Totals<T>;
+  const auto merge = [](Wide& a, const Wide& b) {
+    for (int64_t p = 0; p < Wide::kParts; ++p) a.parts[p] = Op::Merge(a.parts[p], b.parts[p]);
   };
   alignas(64) T columns[kLanes<T>][kLanes<T>];
-  Totals total;
+  Wide total;
   std::memcpy(&total, acc, sizeof(total));
   const int64_t whole = count / kLanes<T> * kLanes<T>;
   if (whole > 0) {
     alignas(64) T lanes[kLanes<T>][kLanes<T>];
     for (int64_t r = 0; r < kLanes<T>; ++r) Store<T>(TakeLanes<Op>(x + r * count, whole), lanes[r]);
     TransposeLanes<T>(lanes[0], kLanes<T>, kLanes<T>, columns);
-    Totals values[kLanes<T>];
-    for (int64_t k = 0; k < kLanes<T>; ++k) values[k] = widen(columns[k]);
+    Wide values[kLanes<T>];
+    for (int64_t k = 0; k < kLanes<T>; ++k) values[k] = Wide::Of(columns[k]);
     for (int64_t half = kLanes<T> / 2; half > 0; half /= 2) {
       for (int64_t k = 0; k < half; ++k) merge(values[k], values[k + half]);
     }
@@ -194,21 +208,22 @@ void RowsOfLanes(const T* x, int64_t count, Accumulator* acc) {
   }
   TransposeLanes<T>(x + whole, count, count - whole, columns);
   for (int64_t i = 0; i < count - whole; ++i) {
-    const Totals taken = widen(columns[i]);
-    for (int64_t p = 0; p < kParts; ++p) total.parts[p] = Op::Take(total.parts[p], taken.parts[p]);
+    const Wide taken = Wide::Of(columns[i]);
+    for (int64_t p = 0; p < Wide::kParts; ++p) total.parts[p] = Op::Take(total.parts[p], taken.parts[p]);
   }
   std::memcpy(acc, &total, sizeof(total));
 }
 
 template <typename Op, typename T>
 void Rows(const void* data, int64_t rows, int64_t count, Accumulator* acc) {
-  static_assert(kMaxShortRow < kRowRun);
+  static_assert(Op::kMostAtOnce < kRowRun);
   const T* x = static_cast<const T*>(data);
   int64_t r = 0;
+  for (; count > Op::kMostAtOnce && r < rows; ++r) Row<Op, T>(x + r * count, count, acc + r);
   // Their last row is read past its end, which has to be inside the data still.
   for (; (r + kLanes<T>)*count + kLanes<T> <= rows * count; r += kLanes<T>) RowsOfLanes<Op, T>(x + r * count, count, acc + r);
   for (; r < rows; r += kLanes<T>) {
-    T padded[kLanes<T> * (kMaxShortRow + 1)];
+    T padded[kLanes<T> * (Op::kMostAtOnce + 1)];
     Accumulator last[kLanes<T>] = {};
     const int64_t n = std::min(kLanes<T>, rows - r);
     std::fill(std::copy_n(x + r * count, n * count, padded), padded + kLanes<T> * (count + 1), T{0});
@@ -238,6 +253,25 @@ void TakeRows(const T* x, int64_t rows, int64_t stride, int64_t columns, T* part
   }
 }
 
+// acc[c] by x[r * stride + c], of fewer columns than a vector has.
+template <typename Op, typename T>
+void TakeRest(const T* x, int64_t rows, int64_t stride, int64_t columns, Accumulator* acc) {
+  constexpr int64_t kFewRows = 8;
+  using A = AccumulatorOf<T>;
+  A totals[kLanes<T>];
+  for (int64_t c = 0; c < columns; ++c) totals[c] = std::bit_cast<A>(acc[c]);
+  if (rows < kFewRows) {
+    for (int64_t c = 0; c < columns; ++c) {
+      for (int64_t r = 0; r < rows; ++r) totals[c] = Op::Take(totals[c], static_cast<A>(x[r * stride + c]));
+    }
+  } else {
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < columns; ++c) totals[c] = Op::Take(totals[c], static_cast<A>(x[r * stride + c]));
+    }
+  }
+  for (int64_t c = 0; c < columns; ++c) acc[c] = std::bit_cast<Accumulator>(totals[c]);
+}
+
 template <typename Op, typename T>
 void Columns(const void* data, int64_t rows, int64_t stride, int64_t columns, Accumulator* acc) {
   using A = AccumulatorOf<T>;
@@ -251,11 +285,7 @@ void Columns(const void* data, int64_t rows, int64_t stride, int64_t columns, Ac
     for (int64_t c = 0; c < whole; ++c) {
       acc[c] = std::bit_cast<Accumulator>(Op::Merge(std::bit_cast<A>(acc[c]), static_cast<A>(partial[c])));
     }
-    for (int64_t c = whole; c < columns; ++c) {
-      A total = std::bit_cast<A>(acc[c]);
-      for (int64_t r = 0; r < run; ++r) total = Op::Take(total, static_cast<A>(x[r * stride + c]));
-      acc[c] = std::bit_cast<Accumulator>(total);
-    }
+    TakeRest<Op>(x + whole, run, stride, columns - whole, acc + whole);
   }
 }
 
@@ -321,10 +351,14 @@ template <typename Op, typename Finish = AsItIs>
 Reducer ForWrapping(DataType compute) {
   if (compute == DataType::kInt64) return Make<Op, Finish, uint64_t, int64_t>();
   if (compute == DataType::kUint64) return Make<Op, Finish, uint64_t>();
+  if constexpr (std::is_same_v<Finish, AsItIs>) {
+    if (compute == DataType::kInt32) return Make<Op, Finish, uint32_t, int32_t>();  // its last 32 bits are right
+  }
   return ForFloating<Op, Finish>(compute);
 }
 template <typename Op>
 Reducer ForOrdered(DataType compute) {
+  if (compute == DataType::kInt32) return Make<Op, AsItIs, int32_t>();
   if (compute == DataType::kInt64) return Make<Op, AsItIs, int64_t>();
   if (compute == DataType::kUint64) return Make<Op, AsItIs, uint64_t>();
   return ForFloating<Op>(compute);
@@ -347,13 +381,17 @@ int64_t IntegerLimit(DataType dtype, bool least) {
 
 }  // namespace
 
+DataType ComputedTypeOf(Reduction reduction, DataType dtype) {
+  const bool whole_sums = reduction == Reduction::kMean || reduction == Reduction::kEuclideanNorm;
+  return dtype == DataType::kInt32 && whole_sums ? DataType::kInt64 : WideningOf(dtype).compute;
+}
+
 Reducer ReducerOf(Reduction reduction, DataType dtype) {
-  DataType compute = WideningOf(dtype).compute;
-  if (compute == DataType::kInt32) compute = DataType::kInt64;
+  const DataType compute = ComputedTypeOf(reduction, dtype);
   const bool is_bool = dtype == DataType::kBool;
   const bool wants_bool = reduction == Reduction::kAll || reduction == Reduction::kAny;
   if (is_bool != wants_bool) return {};
-  const bool limited = compute == DataType::kInt64 && !is_bool;
+  const bool limited = (compute == DataType::kInt64 || compute == DataType::kInt32) && !is_bool;
   Reducer reducer;
   switch (reduction) {
     case Reduction::kSum:

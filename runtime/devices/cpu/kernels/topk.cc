@@ -37,6 +37,27 @@ void TopKRow(const T* in, int64_t size, int64_t k, bool sorts, Index* heap, T* v
   for (int64_t i = 0; i < k; ++i) values[i] = in[indices[i]];
 }
 
+// The index that TopKRow finds for k = 1: the first of the greatest, or 0 where that is NaN. The greatest by lanes, then where it stands.
+template <typename T>
+int64_t FirstGreatest(const T* in, int64_t size) {
+  constexpr int64_t kLanes = 32;
+  if (size < 2 * kLanes) {
+    int64_t greatest = 0;
+    for (int64_t i = 1; i < size; ++i) greatest = in[greatest] < in[i] ? i : greatest;
+    return greatest;
+  }
+  if (in[0] != in[0]) return 0;
+  T lanes[kLanes];
+  std::fill_n(lanes, kLanes, in[0]);
+  for (int64_t i = 0; i + kLanes <= size; i += kLanes) {
+    for (int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] = lanes[lane] < in[i + lane] ? in[i + lane] : lanes[lane];
+  }
+  T greatest = lanes[0];
+  for (const T& lane : lanes) greatest = greatest < lane ? lane : greatest;
+  for (int64_t i = size / kLanes * kLanes; i < size; ++i) greatest = greatest < in[i] ? in[i] : greatest;
+  return std::find(in, in + size, greatest) - in;
+}
+
 template <typename T>
 using OrderKey = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 
@@ -138,6 +159,11 @@ KernelOr MakeTopK(const OpInstance& instance) {
             const T* row = context.input<T>(0) + r * size;
             T* values = context.output<T>(0) + r * k;
             Index* indices = context.output<Index>(1) + r * k;
+            if (k == 1) {
+              indices[0] = static_cast<Index>(FirstGreatest(row, size));
+              values[0] = row[indices[0]];
+              continue;
+            }
             if (whole && SortRow(row, size, k, static_cast<Element*>(room), values, indices)) continue;
             TopKRow(row, size, k, sorts, static_cast<Index*>(room), values, indices);
           }
