@@ -69,6 +69,15 @@ TEST(OnnxImport, OpenDimensionsAreResolvedByFeedsAndByTheirNames) {
   ExpectRefused(maker, HasSubstr("dimension 'N' of input 'c' is 3 in input 'a' and 1 in input 'b'"), {.input_shapes = {{"a", {3, 2}}, {"b", {1, 2}}}});
 }
 
+TEST(OnnxImport, ShapesAreOfInputs) {
+  ModelMaker maker;
+  maker.Input("a", {-1, 2}).Input("b:0", {-1, 2}).Output("y");
+  maker.Node("Add", {"a", "b:0"}, {"y"});
+  ExpectRefused(maker, HasSubstr("a shape is given for 'zzz', but the model has no such input, only a, b:0"), {.input_shapes = {{"a", {5, 2}}, {"zzz", {5, 2}}}});
+  // TensorFlow's names end with a number.
+  EXPECT_TRUE(maker.Import({.input_shapes = {{"a:0", {5, 2}}, {"a", {5, 2}}, {"b", {5, 2}}, {"b:0", {5, 2}}}}).ok());
+}
+
 TEST(OnnxImport, NegativeDimensionsOfInputsAreOpen) {
   ModelMaker maker;
   maker.Input("a", {3, 2}).Output("y");

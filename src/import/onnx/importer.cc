@@ -5,10 +5,12 @@
 #include <queue>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph/with_message.h"
 #include "onnx/fold.h"
+#include "onnx/narrow.h"
 #include "onnx/tensors.h"
 
 namespace millrace::onnx {
@@ -38,6 +40,11 @@ bool IsMainDomain(const std::string& domain) { return domain.empty() || domain =
 
 absl::Status Missing(const std::string& name, const char* source) {
   return absl::UnimplementedError(absl::StrCat("'", name, "' comes from ", source, ", which is not supported"));
+}
+
+absl::Status NarrowRefused(const std::string& name, const onnx_proto::TensorProto& tensor) {
+  return absl::UnimplementedError(absl::StrCat("initialiser '", name, "' of element type ", ElementTypeName(tensor.data_type()),
+                                               " is not supported but as an input of DequantizeLinear and Cast"));
 }
 
 // A node name that TensorFlow accepts: other characters become '_'.
@@ -135,6 +142,20 @@ absl::StatusOr<Shape> Importer::InputShape(const ValueInfoProto& input, Symbols&
   return declared;
 }
 
+// Tensors of a sequence have names, too, and so has what training is fed. "x:0" may be meant for x, or the other way.
+absl::Status Importer::CheckShapesAreOfInputs() const {
+  std::set<std::string> inputs;
+  for (const ValueInfoProto& input : model_.graph().input()) inputs.insert(input.name());
+  for (const auto& [name, shape] : options_.input_shapes) {
+    const std::string other = name.ends_with(":0") ? name.substr(0, name.size() - 2) : absl::StrCat(name, ":0");
+    const auto is_known = [&](const std::string& form) { return inputs.count(form) > 0 || names_.count(form) > 0; };
+    if (is_known(name) || is_known(other) || (training() && absl::StrContains(options_.training->loss, name))) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("a shape is given for '", name, "', but the model has no such input, only ", absl::StrJoin(inputs, ", ")));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Importer::AddInputs() {
   Symbols symbols;
   std::vector<std::string> open;
@@ -157,7 +178,7 @@ absl::Status Importer::AddInputs() {
     TensorType type{TypeFromOnnx(input.type().tensor_type().elem_type()), Shape()};
     if (type.dtype == DataType::kInvalid || type.dtype == DataType::kString) {
       return absl::UnimplementedError(absl::StrCat("input '", name, "': element type ",
-                                                   input.type().tensor_type().elem_type(), " is not supported"));
+                                                   ElementTypeName(input.type().tensor_type().elem_type()), " is not supported"));
     }
     MR_ASSIGN_OR_RETURN(type.shape, InputShape(input, symbols));
     if (!type.shape.fully_known()) {
@@ -168,6 +189,7 @@ absl::Status Importer::AddInputs() {
     MR_ASSIGN_OR_RETURN(entry.output, AddInput(name, type));
     names_[name] = std::move(entry);
   }
+  MR_RETURN_IF_ERROR(CheckShapesAreOfInputs());
   if (open.empty()) return b_.status();
   return absl::InvalidArgumentError(absl::StrCat("inputs without a known shape: ", absl::StrJoin(open, ", "),
                                                  "; feed them, or give shapes with --feed_shapes=NAME:DIMxDIM..."));
@@ -272,15 +294,20 @@ Output Importer::UseAs(const std::string& name, bool trainable) {
     return none;
   }
   if (entry.initializer == nullptr) return entry.output;
+  const bool narrow = WideType(entry.initializer->data_type()) != DataType::kInvalid;
+  if (narrow && !reads_narrow_) {
+    b_.Fail(NarrowRefused(name, *entry.initializer));
+    return none;
+  }
   Initializer& made = initializers_.at(entry.initializer);
   if (!made.constant.valid() && !made.variable.valid()) {
-    absl::StatusOr<Tensor> value = TensorFromOnnx(*entry.initializer, folder_);
+    absl::StatusOr<Tensor> value = WidenedFromOnnx(*entry.initializer, folder_);
     if (!value.ok()) {
       b_.Fail(WithMessage(value.status(), absl::StrCat("initialiser '", name, "' ", value.status().message())));
       return none;
     }
     NameScope root(b_, "/");
-    if (!IsFloating(value->dtype()) || baked_.count(made.name) > 0) {
+    if (!IsFloating(value->dtype()) || narrow || baked_.count(made.name) > 0) {
       return made.constant = b_.Const(*std::move(value), NameOutsideScopes(made.name, "constant"));
     }
     made.variable = AddVariable(made.name, *value, trainable);
@@ -412,7 +439,8 @@ absl::Status Importer::AddNode(const NodeProto& node) {
     Bind(node.output(0), EntryOf(ValueOf(made->second)));
     return absl::OkStatus();
   }
-  const Lowering lowering = LoweringTable::Builtin().Find(QualifiedOp(node));
+  const std::string op = QualifiedOp(node);
+  const Lowering lowering = LoweringTable::Builtin().Find(op);
   if (lowering == nullptr) return context.Unsupported("the operator");
   missing_values_.clear();
   const std::string& label = !node.name().empty() || node.output_size() == 0 ? node.name() : node.output(0);
@@ -423,7 +451,9 @@ absl::Status Importer::AddNode(const NodeProto& node) {
       return context.Error(absl::StrCat("input '", input, "' is neither an input of the model, an initialiser nor an output of a node"));
     }
   }
+  const bool outer_reads_narrow = std::exchange(reads_narrow_, op == "DequantizeLinear" || op == "Cast");
   absl::Status status = lowering(context);
+  reads_narrow_ = outer_reads_narrow;
   if (!b_.ok()) {
     const std::string message(b_.status().message());
     if (message.find(context.Describe()) != std::string::npos) return b_.status();
@@ -446,7 +476,7 @@ absl::Status Importer::AddNode(const NodeProto& node) {
       return context.Error(absl::StrCat("output ", i, " is ", entry.output.type().ToString(), ", which no memory holds"));
     }
     // In the body of a loop it is made once.
-    if (QualifiedOp(node) == "Constant" && i == 0) constants_[&node] = entry.output;
+    if (op == "Constant" && i == 0) constants_[&node] = entry.output;
     Bind(node.output(i), std::move(entry));
   }
   return absl::OkStatus();

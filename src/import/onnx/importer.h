@@ -18,6 +18,9 @@ namespace millrace::onnx {
 // The model in the bytes of a ModelProto; external data is read from `folder` (empty: there is none).
 absl::StatusOr<OnnxModel> OnnxFromBytes(std::string_view bytes, const std::string& folder, const OnnxOptions& options);
 
+// A Loop without a condition whose body computes one, which does not end it; "" where there is none.
+std::string LoopPastItsCondition(const onnx_proto::ModelProto& model);
+
 constexpr int kMostNested = 32;  // graphs and calls
 
 // The version of ONNX's own operators.
@@ -72,6 +75,7 @@ class Importer final : public ValueSource {
   absl::Status AddInputs();
   absl::StatusOr<Output> AddInput(const std::string& name, const TensorType& type);
   absl::Status AddSequenceInput(const onnx_proto::ValueInfoProto& input);
+  absl::Status CheckShapesAreOfInputs() const;
   Entry EntryOf(const ModelValue& value) const;
   void Bind(const std::string& name, Entry entry);
   absl::StatusOr<Shape> InputShape(const onnx_proto::ValueInfoProto& input, Symbols& symbols) const;
@@ -106,6 +110,7 @@ class Importer final : public ValueSource {
   std::map<const onnx_proto::NodeProto*, Output> constants_;  // of Constant nodes
   std::map<const onnx_proto::NodeProto*, google::protobuf::RepeatedPtrField<onnx_proto::NodeProto>> bodies_;  // by call
   int64_t opset_ = 0;
+  bool reads_narrow_ = false;  // the node that is lowered takes initialisers of 4-bit integers and 8-bit floats
   int depth_ = 0;  // of nested graphs and calls
   std::map<std::string, std::string> inputs_;   // ONNX name -> placeholder
   std::map<int32_t, std::string> placeholders_;  // node id -> ONNX name

@@ -4,6 +4,7 @@
 #include <google/protobuf/arena.h>
 
 #include "files/mapped_file.h"
+#include "glog/logging.h"
 #include "graph/one_line.h"
 #include "graph/with_message.h"
 #include "onnx/importer.h"
@@ -29,6 +30,9 @@ absl::StatusOr<OnnxModel> Import(std::string_view bytes, const std::string& fold
     Importer importer(*model, folder, options, baked);
     absl::StatusOr<OnnxModel> result = importer.Run();
     if (result.ok()) {
+      if (const std::string loop = LoopPastItsCondition(*model); !loop.empty()) {
+        LOG(WARNING) << "Loop '" << loop << "' has a count and no condition: it takes all its steps, as ONNX has it, whatever condition its body computes";
+      }
       result->external_files = ExternalFiles(*model, folder);
       return result;
     }

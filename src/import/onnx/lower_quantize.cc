@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "onnx/lowering.h"
+#include "onnx/narrow.h"
 
 namespace millrace::onnx {
 namespace {
@@ -50,7 +51,7 @@ absl::StatusOr<DataType> OutputType(const NodeContext& c, DataType fallback) {
   const int64_t number = c.Int("output_dtype", 0);
   if (number == 0) return fallback;
   const DataType dtype = TypeFromOnnx(static_cast<int32_t>(std::clamp<int64_t>(number, 0, 1000)));
-  if (dtype == DataType::kInvalid) return c.Unsupported(absl::StrCat("element type ", number));
+  if (dtype == DataType::kInvalid) return c.Unsupported(absl::StrCat("element type ", ElementTypeName(number)));
   return dtype;
 }
 

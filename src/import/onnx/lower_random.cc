@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "onnx/lowering.h"
+#include "onnx/narrow.h"
 
 namespace millrace::onnx {
 namespace {
@@ -10,7 +11,7 @@ namespace {
 absl::StatusOr<DataType> RandomType(const NodeContext& c, DataType fallback) {
   const int64_t number = c.Int("dtype", 0);
   const DataType dtype = number == 0 ? fallback : TypeFromOnnx(static_cast<int32_t>(std::clamp<int64_t>(number, 0, 1000)));
-  if (!IsFloating(dtype)) return c.Unsupported(absl::StrCat("random values of element type ", number));
+  if (!IsFloating(dtype)) return c.Unsupported(absl::StrCat("random values of element type ", ElementTypeName(number)));
   return dtype;
 }
 
@@ -57,7 +58,7 @@ absl::Status Bernoulli(NodeContext& c) {
   const Output x = c.in(0);
   const int64_t number = c.Int("dtype", 0);
   const DataType dtype = number == 0 ? x.dtype() : TypeFromOnnx(static_cast<int32_t>(std::clamp<int64_t>(number, 0, 1000)));
-  if (dtype == DataType::kInvalid) return c.Unsupported(absl::StrCat("element type ", number));
+  if (dtype == DataType::kInvalid) return c.Unsupported(absl::StrCat("element type ", ElementTypeName(number)));
   c.Set(0, ops::Cast(ops::Binary("Less", ops::Random(c.b, "RandomUniform", x.type()), x), dtype));
   return absl::OkStatus();
 }

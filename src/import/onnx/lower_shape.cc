@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "onnx/lowering.h"
+#include "onnx/narrow.h"
 #include "onnx/tensors.h"
 
 namespace millrace::onnx {
@@ -128,7 +129,7 @@ absl::StatusOr<DataType> TypeAttribute(NodeContext& c, const char* name, DataTyp
   const int64_t number = c.Int(name, 0);
   const DataType dtype = TypeFromOnnx(static_cast<int32_t>(std::clamp<int64_t>(number, 0, 1000)));
   if (dtype == DataType::kInvalid || dtype == DataType::kString) {
-    return c.Unsupported(absl::StrCat("element type ", number));
+    return c.Unsupported(absl::StrCat("element type ", ElementTypeName(number)));
   }
   return dtype;
 }
@@ -172,7 +173,10 @@ absl::Status BitCast(NodeContext& c) {
   if (dtype == DataType::kInvalid || DataTypeSize(dtype) != DataTypeSize(x.dtype())) {
     return c.Error(absl::StrCat("input is ", x.type().ToString(), ", expected a type 'to' of that size"));
   }
-  c.Set(0, c.b.Op("Bitcast", {x}, {{"T", x.dtype()}, {"type", dtype}}));
+  // TensorFlow's op does not know bools, which are bytes.
+  const auto held = [](DataType type) { return type == DataType::kBool ? DataType::kUint8 : type; };
+  const Output bits = ops::Cast(x, held(x.dtype()));
+  c.Set(0, ops::Cast(c.b.Op("Bitcast", {bits}, {{"T", bits.dtype()}, {"type", held(dtype)}}), dtype));
   return absl::OkStatus();
 }
 

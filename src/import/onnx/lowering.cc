@@ -35,6 +35,8 @@ const LoweringTable& LoweringTable::Builtin() {
     AddSamplingLowerings(*built);
     AddDetectionLowerings(*built);
     AddSignalLowerings(*built);
+    AddMlLowerings(*built);
+    AddTreeLowerings(*built);
     AddOtherLowerings(*built);
     return built;
   }();

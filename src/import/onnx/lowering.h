@@ -135,6 +135,7 @@ void AddDetectionLowerings(LoweringTable& table);  // regions, deformed convolut
 void AddGatherLowerings(LoweringTable& table);     // gathers, scatters, OneHot, TopK
 void AddLossLowerings(LoweringTable& table);
 void AddMathLowerings(LoweringTable& table);       // elementwise, matrix products
+void AddMlLowerings(LoweringTable& table);         // ai.onnx.ml: scaling, encoding, linear models
 void AddNormLowerings(LoweringTable& table);
 void AddOtherLowerings(LoweringTable& table);      // other domains; results as long as the values say
 void AddPadLowerings(LoweringTable& table);
@@ -148,6 +149,7 @@ void AddSamplingLowerings(LoweringTable& table);   // GridSample and its kin
 void AddSequenceLowerings(LoweringTable& table);   // sequences, optionals
 void AddShapeLowerings(LoweringTable& table);      // shapes, constants, casts
 void AddSignalLowerings(LoweringTable& table);     // Fourier transforms
+void AddTreeLowerings(LoweringTable& table);       // ai.onnx.ml: ensembles of trees
 
 // ---- What lowerings share
 inline IntList Dims(const Output& x) { return {x.shape().dims().begin(), x.shape().dims().end()}; }

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "files/mapped_file.h"
 #include "onnx/lowering.h"
+#include "onnx/narrow.h"
 #include "millrace/status.h"
 
 namespace millrace::onnx {
@@ -17,10 +18,10 @@ using onnx_proto::TensorProto;
 
 constexpr int64_t kMaxBytes = int64_t{1} << 40;
 
-absl::StatusOr<TensorType> TypeOf(const TensorProto& proto) {
-  TensorType type{TypeFromOnnx(proto.data_type()), Shape()};
+absl::StatusOr<TensorType> TypeOf(const TensorProto& proto, DataType dtype) {
+  TensorType type{dtype, Shape()};
   if (type.dtype == DataType::kInvalid) {
-    return absl::UnimplementedError(absl::StrCat("element type ", proto.data_type(), " is not supported"));
+    return absl::UnimplementedError(absl::StrCat("element type ", ElementTypeName(proto.data_type()), " is not supported"));
   }
   double bytes = static_cast<double>(std::max<int64_t>(DataTypeSize(type.dtype), 1));
   for (int64_t dim : proto.dims()) {
@@ -155,10 +156,26 @@ absl::StatusOr<Tensor> FromExternal(const TensorProto& proto, const TensorType& 
   return FromBytes(type, file->bytes().substr(offset, length));
 }
 
+// Elements of this type, wherever the message has them.
+absl::StatusOr<Tensor> Elements(const TensorProto& proto, const TensorType& type, const std::string& folder) {
+  if (proto.data_location() == TensorProto::EXTERNAL) return FromExternal(proto, type, folder);
+  if (!proto.raw_data().empty()) return FromBytes(type, proto.raw_data());
+  return FromFields(proto, type);
+}
+
 }  // namespace
 
+absl::StatusOr<Tensor> WidenedFromOnnx(const TensorProto& proto, const std::string& folder) {
+  const DataType wide = WideType(proto.data_type());
+  if (wide == DataType::kInvalid) return TensorFromOnnx(proto, folder);
+  MR_ASSIGN_OR_RETURN(const TensorType type, TypeOf(proto, wide));
+  const TensorType packed{DataType::kUint8, {PackedBytes(proto.data_type(), type.shape.num_elements())}};
+  MR_ASSIGN_OR_RETURN(const Tensor bytes, Elements(proto, packed, folder));
+  return Widen(proto.data_type(), bytes, type.shape);
+}
+
 absl::StatusOr<Tensor> TensorFromOnnx(const TensorProto& proto, const std::string& folder) {
-  MR_ASSIGN_OR_RETURN(const TensorType type, TypeOf(proto));
+  MR_ASSIGN_OR_RETURN(const TensorType type, TypeOf(proto, TypeFromOnnx(proto.data_type())));
   if (type.dtype == DataType::kString) {
     if (proto.string_data_size() != type.shape.num_elements()) {
       return WrongSize(type, proto.string_data_size(), "elements");
@@ -167,9 +184,7 @@ absl::StatusOr<Tensor> TensorFromOnnx(const TensorProto& proto, const std::strin
     for (int i = 0; i < proto.string_data_size(); ++i) tensor.mutable_strings()[i] = proto.string_data(i);
     return tensor;
   }
-  if (proto.data_location() == TensorProto::EXTERNAL) return FromExternal(proto, type, folder);
-  if (!proto.raw_data().empty()) return FromBytes(type, proto.raw_data());
-  return FromFields(proto, type);
+  return Elements(proto, type, folder);
 }
 
 std::vector<std::string> ExternalFiles(const onnx_proto::ModelProto& model, const std::string& folder) {
