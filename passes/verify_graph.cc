@@ -13,6 +13,7 @@
 #include "passes/control_flow/control_flow_ops.h"
 #include "passes/control_flow/expand_ops.h"
 #include "passes/control_flow/loop_ops.h"
+#include "passes/control_flow/xla_ops.h"
 #include "passes/shapes/per_op.h"
 
 namespace millrace {
@@ -51,7 +52,7 @@ class NodeVerifier {
       Node node;
       node.op = op;
       const OpDef* def = ops->Find(op);
-      const bool made_again = def != nullptr && IsExpanded(op);  // by fusing
+      const bool made_again = def != nullptr && (IsExpanded(op) || IsXlaOp(op));  // by fusing, or a program's own
       return {def, (IsPlannedAway(op) && !made_again) || IsPartitionedCall(node)};
     }
   };

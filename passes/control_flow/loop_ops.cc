@@ -5,6 +5,7 @@
 #include "passes/control_flow/expand_ops.h"
 #include "passes/control_flow/lower_collectives.h"
 #include "passes/control_flow/lower_sparse_matrices.h"
+#include "passes/control_flow/xla_ops.h"
 
 namespace millrace {
 
@@ -33,7 +34,8 @@ bool IsPlannedAway(const std::string& op) {
   Node node;
   node.op = op;
   return IsLoopOp(node) || IsSwitch(node) || IsMerge(node) || IsOptionalOp(node) || IsIf(node) || IsCase(node) ||
-         IsCollective(op) || IsExpanded(op) || IsSparseMatrixOp(op) || IsTableOp(node);
+         IsCollective(op) || IsExpanded(op) || IsSparseMatrixOp(op) || IsTableOp(node) ||
+         IsXlaOp(op);
 }
 
 }  // namespace millrace

@@ -155,6 +155,7 @@ const char* const kOpsWithSeveralOutputs[] = {
     "UniqueV2 y idx",
     "UniqueWithCounts y idx count",
     "UniqueWithCountsV2 y idx count",
+    "XlaKeyValueSort sorted_keys sorted_values",
     nullptr};
 
 const char* const kOpsByOutputName[] = {
@@ -240,7 +241,8 @@ const char* const kOpsByOutputName[] = {
         "ScatterNdMax ScatterNdMin ScatterNdSub ScatterNdUpdate ScatterSub ScatterUpdate StridedSliceAssign",
     "output_shape ComputeDedupDataTupleMask ComputeDedupDataTupleMaskV2",
     "outputs DynamicPartition FakeQuantWithMinMaxArgs FakeQuantWithMinMaxVars FakeQuantWithMinMaxVarsPerChannel "
-        "InfeedDequeueTuple MlirPassthroughOp OutfeedDequeueTuple OutfeedDequeueTupleV2 ReadVariableXlaSplitND",
+        "InfeedDequeueTuple MlirPassthroughOp OutfeedDequeueTuple OutfeedDequeueTupleV2 ReadVariableXlaSplitND "
+        "XlaVariadicReduceV2 XlaVariadicSort",
     "params CudnnRNNCanonicalToParams CudnnRNNCanonicalToParamsV2",
     "params_size CudnnRNNParamsSize",
     "patches ExtractImagePatches ExtractVolumePatches",

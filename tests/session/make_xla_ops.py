@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+"""Writes tests/session/xla_ops.npz: a graph of XLA's ops as jax2tf writes them, what it is fed, and what TensorFlow makes of it.
+
+Needs TensorFlow and JAX (2.21 and 0.4.38 were used):  cd tests/session && python make_xla_ops.py
+"""
+import os
+
+os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tensorflow as tf
+from jax import lax
+from jax.experimental import jax2tf
+
+tf1 = tf.compat.v1
+RANDOM = np.random.default_rng(0)
+CASES = []
+INF = np.inf
+NHWC, NCHW = ("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NCHW")
+
+
+def case(name, function, *arguments):
+    CASES.append((name, function, arguments))
+
+
+def floats(*shape):
+    return RANDOM.normal(size=shape).astype(np.float32)
+
+
+def integers(low, high, *shape):
+    return RANDOM.integers(low, high, shape).astype(np.int32)
+
+
+def ints(*values):
+    return np.array(values, np.int32)
+
+
+def gradient(function, of=0):
+    return jax.grad(lambda *arguments: jnp.sum(jnp.sin(function(*arguments))), of)
+
+
+def dots():
+    for name, numbers, left, right in [
+            ("batched", (((2,), (1,)), ((0,), (0,))), floats(3, 4, 5), floats(3, 5, 2)),
+            ("turned", (((1,), (2,)), ((0,), (0,))), floats(3, 5, 4), floats(3, 2, 5)),
+            ("batch_behind", (((3,), (0,)), ((1, 2), (2, 1))), floats(2, 3, 4, 5), floats(5, 4, 3, 6)),
+            ("two_sums", (((0, 2), (2, 1)), ((), ())), floats(3, 4, 5), floats(6, 5, 3)),
+            ("outer", (((), ()), ((), ())), floats(3), floats(4)),
+            ("inner", (((0,), (0,)), ((), ())), floats(5), floats(5)),
+            ("heads", (((3,), (3,)), ((0, 2), (0, 2))), floats(2, 5, 3, 4), floats(2, 6, 3, 4))]:
+        case("dot_" + name, lambda a, b, numbers=numbers: lax.dot_general(a, b, numbers), left, right)
+    matrices = (((1,), (0,)), ((), ()))
+    case("dot_bytes", lambda a, b: lax.dot_general(a, b, matrices, preferred_element_type=jnp.int32),
+         integers(-9, 9, 3, 4).astype(np.int8), integers(-9, 9, 4, 2).astype(np.int8))
+    case("dot_bfloat16", lambda a, b: lax.dot_general(a.astype(jnp.bfloat16), b.astype(jnp.bfloat16), matrices, preferred_element_type=jnp.float32),
+         floats(3, 4), floats(4, 2))
+
+
+def pads():
+    for i, config in enumerate([((1, 2, 0), (0, 0, 0)), ((-1, 2, 1), (0, -1, 2)), ((0, 0, 3), (-2, -3, 1)), ((-3, 4, 0), (2, 1, 0))]):
+        case(f"pad_{i}", lambda x, config=config: lax.pad(x, np.float32(1.5), config), floats(4, 3))
+
+
+def convolution(name, images, kernel, **attrs):
+    function = lambda x, k: lax.conv_general_dilated(x, k, **attrs)
+    case("conv_" + name, function, images, kernel)
+    case("conv_" + name + "_gradient", gradient(function, (0, 1)), images, kernel)
+
+
+def convolutions():
+    convolution("same", floats(2, 7, 6, 3), floats(3, 3, 3, 4), window_strides=(1, 1), padding="SAME", dimension_numbers=NHWC)
+    convolution("strided", floats(2, 7, 6, 3), floats(3, 2, 3, 4), window_strides=(2, 3), padding="SAME", dimension_numbers=NHWC)
+    convolution("unreached", floats(2, 8, 8, 3), floats(3, 3, 3, 4), window_strides=(2, 2), padding="VALID", dimension_numbers=NHWC)
+    convolution("channels_first", floats(2, 3, 7, 6), floats(4, 3, 3, 3), window_strides=(2, 1), padding=((1, 0), (2, 2)), dimension_numbers=NCHW)
+    convolution("dilated", floats(2, 9, 9, 2), floats(3, 3, 2, 4), window_strides=(1, 2), padding=((1, 2), (0, 3)), rhs_dilation=(2, 3),
+                dimension_numbers=NHWC)
+    convolution("cut", floats(2, 9, 9, 2), floats(3, 3, 2, 4), window_strides=(1, 2), padding=((-1, 2), (0, -3)), dimension_numbers=NHWC)
+    convolution("groups", floats(2, 7, 6, 4), floats(3, 3, 2, 6), window_strides=(2, 1), padding="SAME", feature_group_count=2, dimension_numbers=NHWC)
+    convolution("depthwise", floats(2, 7, 6, 4), floats(3, 3, 1, 8), window_strides=(1, 1), padding="SAME", feature_group_count=4,
+                dimension_numbers=NHWC)
+    convolution("batch_groups", floats(4, 7, 6, 3), floats(3, 3, 3, 4), window_strides=(2, 1), padding="SAME", batch_group_count=2,
+                dimension_numbers=NHWC)
+    convolution("transposed", floats(2, 4, 5, 3), floats(3, 3, 3, 4), window_strides=(1, 1), padding=((1, 2), (2, 1)), lhs_dilation=(2, 3),
+                dimension_numbers=NHWC)
+    convolution("transposed_groups", floats(2, 4, 5, 4), floats(3, 3, 2, 6), window_strides=(1, 1), padding=((1, 2), (2, 1)), lhs_dilation=(2, 2),
+                feature_group_count=2, dimension_numbers=NHWC)
+    convolution("both", floats(2, 4, 5, 3), floats(3, 3, 3, 4), window_strides=(2, 1), padding=((1, 2), (-2, 1)), lhs_dilation=(2, 3),
+                dimension_numbers=NHWC)
+    lines = ("NWC", "WIO", "NWC")
+    convolution("line", floats(2, 9, 3), floats(3, 3, 4), window_strides=(2,), padding="SAME", dimension_numbers=lines)
+    convolution("causal", floats(2, 9, 3), floats(3, 3, 4), window_strides=(1,), padding=((4, 0),), rhs_dilation=(2,), dimension_numbers=lines)
+    convolution("line_transposed", floats(2, 9, 3), floats(4, 3, 4), window_strides=(1,), padding=((2, 2),), lhs_dilation=(2,), dimension_numbers=lines)
+    volumes = ("NDHWC", "DHWIO", "NDHWC")
+    convolution("volume", floats(2, 5, 6, 5, 2), floats(3, 2, 3, 2, 3), window_strides=(2, 1, 1), padding="SAME", dimension_numbers=volumes)
+    convolution("volume_transposed", floats(1, 3, 2, 3, 2), floats(3, 3, 3, 2, 3), window_strides=(1, 1, 1), padding=((1, 2), (2, 1), (1, 1)),
+                lhs_dilation=(2, 2, 1), dimension_numbers=volumes)
+    convolution("patches", floats(2, 8, 8, 3), floats(4, 4, 3, 5), window_strides=(4, 4), padding="VALID", dimension_numbers=NHWC)
+    convolution("whole", floats(2, 4, 4, 3), floats(4, 4, 3, 5), window_strides=(1, 1), padding="VALID", dimension_numbers=NHWC)
+
+
+def gather(name, function, *arguments):
+    case("gather_" + name, function, *arguments)
+    case("gather_" + name + "_gradient", gradient(function), *arguments)
+
+
+def gathers():
+    x = floats(6, 5, 4)
+    gather("rows", lambda x, i: x[i], x, ints(0, 5, 2, 9, -1))
+    gather("columns", lambda x, i: x[:, i], x, ints(0, 4, 2))
+    gather("last", lambda x, i: x[:, :, i], x, ints([0, 3], [3, 9]))
+    gather("pairs", lambda x, i, j: x[i, j], x, ints(0, 5, 2), ints(1, 4, 7))
+    gather("apart", lambda x, i, j: x[i, :, j], x, ints(0, 5, 2), ints(1, 3, 0))
+    gather("along_axis", lambda x, i: jnp.take_along_axis(x, i, 1), x, integers(0, 5, 6, 3, 4))
+    gather("along_last", lambda x, i: jnp.take_along_axis(x, i, 2), x, integers(-4, 6, 6, 5, 2))
+    for mode in ("clip", "wrap", "fill"):
+        gather(mode, lambda x, i, mode=mode: jnp.take(x, i, 1, mode=mode), x, ints(-3, 4, 9))
+    gather("one", lambda x, i: x[i[0], 1], x, ints(3))
+    gather("slices", jax.vmap(lambda x, i: lax.dynamic_slice(x, (i, 1), (2, 3))), x, ints(0, 1, 2, 3, 4, 9))
+    numbers = lax.GatherDimensionNumbers((1, 2, 3), (), (0, 2))
+    gather("windows", lambda x, i: lax.gather(x, i, numbers, (2, 3, 2), mode="clip"), x, ints([0, 0], [4, 2], [9, -1]))
+    gather("diagonal", lambda x: jnp.diagonal(x[:, :, 0]), x)
+
+
+def scatters():
+    x = floats(6, 5, 4)
+    for op in ("add", "max", "min", "set"):
+        case(f"scatter_{op}_rows", lambda x, i, u, op=op: getattr(x.at[i], op)(u), x, ints(0, 5, 2, 9), floats(4, 5, 4))
+        case(f"scatter_{op}_columns", lambda x, i, u, op=op: getattr(x.at[:, i], op)(u), x, ints(0, 4, 2), floats(6, 3, 4))
+    case("scatter_elements", lambda x, i, j, u: x.at[i, j, 1].add(u), x, ints(0, 5, 5), ints(1, 4, 4), floats(3))
+    case("scatter_pairs", lambda x, i, j, u: x.at[i, j].set(u), x, ints(0, 5, 9), ints(1, 4, 4), floats(3, 4))
+    case("scatter_at_constants", lambda x, u: x.at[jnp.array([1, 3])].set(u), x, floats(2, 5, 4))
+    case("scatter_one", lambda x: x.at[0].set(0.0), x)
+    case("scatter_slice", lambda x, u: x.at[1:3, ::2].add(u), x, floats(2, 3, 4))
+    case("segment_sum", lambda x, i: jax.ops.segment_sum(x, i, 4), x, ints(0, 1, 1, 5, 2, 3))
+    case("segment_max", lambda x, i: jax.ops.segment_max(x, i, 4), x, ints(0, 1, 1, 0, 2, 3))
+
+
+def pool(name, start, op, size, strides, padding, x, **more):
+    function = lambda x: lax.reduce_window(x, start, op, size, strides, padding, **more)
+    case("window_" + name, function, x)
+    if not more:
+        case("window_" + name + "_gradient", gradient(function), x)
+
+
+def windows():
+    images = floats(2, 7, 6, 3)
+    for name, start, op in (("max", -INF, lax.max), ("min", INF, lax.min), ("sum", 0.0, lax.add)):
+        pool(name, start, op, (1, 2, 2, 1), (1, 2, 2, 1), "VALID", images)
+        pool(name + "_same", start, op, (1, 3, 3, 1), (1, 2, 1, 1), "SAME", images)
+        pool(name + "_channels_first", start, op, (1, 1, 3, 2), (1, 1, 2, 2), ((0, 0), (0, 0), (1, 0), (0, 1)), floats(2, 3, 7, 6))
+        pool(name + "_line", start, op, (1, 3, 1), (1, 2, 1), "SAME", floats(2, 7, 3))
+        pool(name + "_volume", start, op, (1, 2, 3, 2, 1), (1, 2, 1, 2, 1), "SAME", floats(1, 5, 4, 5, 2))
+        pool(name + "_dilated", start, op, (1, 3, 2, 1), (1, 1, 2, 1), "VALID", images, window_dilation=(1, 2, 2, 1))
+        pool(name + "_of_dilated", start, op, (1, 3, 2, 1), (1, 2, 1, 1), ((0, 0), (1, 2), (0, 0), (0, 0)), images, base_dilation=(1, 2, 3, 1))
+    case("window_product", lambda x: lax.reduce_window(x, 1.0, lax.mul, (1, 3, 2, 1), (1, 1, 2, 1), "SAME"), images)
+    case("window_apart", lambda x: lax.reduce_window(x, -INF, lax.max, (2, 1, 1, 3), (1, 1, 1, 1), "SAME"), images)
+    case("window_integers", lambda x: lax.reduce_window(x, np.int32(0), lax.add, (3, 2), (2, 1), "SAME"), integers(-9, 9, 6, 5))
+    for name in ("cumsum", "cummax", "cummin", "cumprod"):
+        case(name, lambda x, name=name: getattr(lax, name)(x, axis=1), floats(6, 5, 4))
+    case("cumsum_reverse", lambda x: lax.cumsum(x, axis=0, reverse=True), floats(6, 5, 4))
+
+
+def orders():
+    x = floats(6, 5, 4)
+    for axis in (0, 2):
+        case(f"sort_{axis}", lambda x, axis=axis: jnp.sort(x, axis), x)
+        case(f"argsort_{axis}", lambda x, axis=axis: jnp.argsort(x, axis), x)
+    few = integers(0, 3, 9, 5)
+    case("argsort_stable", lambda x: jnp.argsort(x, 0), few)
+    case("argsort_descending", lambda x: jnp.argsort(x, 0, descending=True), few)
+    case("sort_by_two", lambda a, b: lax.sort((a, b, a * 2), num_keys=2, dimension=0), integers(0, 3, 9, 4), floats(9, 4))
+    case("permutation", lambda x: jax.random.permutation(jax.random.PRNGKey(1), x), x)
+    for name in ("argmax", "argmin"):
+        for axis in (0, 2):
+            case(f"{name}_{axis}", lambda x, name=name, axis=axis: getattr(jnp, name)(x, axis), integers(0, 3, 5, 2, 6))
+    case("reduce_sum", lambda x: lax.reduce(x, np.float32(2), lambda a, b: a + b, (1,)), x)
+    case("reduce_max", lambda x: lax.reduce(x, np.float32(-INF), lax.max, (0, 2)), x)
+    case("reduce_any", lambda x: lax.reduce(x > 0, False, lax.bitwise_or, (0,)), x)
+    case("reduce_precision", lambda x: lax.reduce_precision(x, 8, 7), x)
+
+
+def main():
+    for family in (dots, pads, convolutions, gathers, scatters, windows, orders):
+        family()
+    fed, arrays, fetches = {}, {}, []
+    graph = tf1.Graph()
+    with graph.as_default():
+        for name, function, arguments in CASES:
+            for value in arguments:
+                if id(value) not in fed:
+                    fed[id(value)] = tf1.placeholder(value.dtype, value.shape, f"x{len(fed)}")
+                    arrays[f"in/{fed[id(value)].op.name}"] = value
+            taken = [fed[id(value)] for value in arguments]
+            results = jax.tree_util.tree_leaves(jax2tf.convert(function, native_serialization=False, with_gradient=False)(*taken))
+            fetches += [tf.identity(result, f"{name}/y{i}") for i, result in enumerate(results)]
+    with tf1.Session(graph=graph) as session:
+        results = session.run(fetches, {f"{name[3:]}:0": value for name, value in arrays.items()})
+    arrays.update({f"out/{one.op.name}": value for one, value in zip(fetches, results)})
+    arrays["graph"] = np.frombuffer(graph.as_graph_def().SerializeToString(deterministic=True), np.uint8)
+    np.savez_compressed("xla_ops.npz", **arrays)
+
+
+if __name__ == "__main__":
+    main()
