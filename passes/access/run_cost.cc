@@ -19,6 +19,7 @@ absl::StatusOr<Cost> RuleCost(const OpDef& def, const OpInstance& instance) {
     if (std::isfinite(work) && work >= 0) continue;
     return absl::InternalError(absl::StrCat(rule, " says ", cost->flops, " flops and ", cost->bytes, " bytes, expected numbers from 0 on"));
   }
+  if (cost->scratch_bytes < 0) return absl::InternalError(absl::StrCat(rule, " says scratch memory of ", cost->scratch_bytes, " bytes, expected 0 or more"));
   return cost;
 }
 
@@ -33,7 +34,9 @@ absl::StatusOr<double> PredictSeconds(const OpDef& def, const OpInstance& instan
       cost.flops += static_cast<double>(type.shape.num_elements());
     }
   }
-  return std::max(cost.flops / machine.flops_per_second, cost.bytes / machine.memory_bytes_per_second) +
+  const bool own_rate = cost.convolution && machine.convolution_flops_per_second > 0;
+  const double flops_per_second = own_rate ? machine.convolution_flops_per_second : machine.flops_per_second;
+  return std::max(cost.flops / flops_per_second, cost.bytes / machine.memory_bytes_per_second) +
          machine.launch_seconds;
 }
 

@@ -219,6 +219,7 @@ Cost ConvCost(const OpInstance& node, const ConvOp& op) {
   double taps = op.depthwise ? 1 : static_cast<double>(filter.dim(op.spatial));
   for (int i = 0; i < op.spatial; ++i) taps *= static_cast<double>(filter.dim(i));
   Cost cost;
+  cost.convolution = !op.depthwise;
   cost.flops = 2 * taps * static_cast<double>(output.num_elements());
   for (const TensorType& type : node.inputs) cost.bytes += static_cast<double>(type.size_bytes());
   for (const TensorType& type : node.outputs) cost.bytes += static_cast<double>(type.size_bytes());

@@ -62,6 +62,8 @@ absl::StatusOr<Machine> ParseMachine(const std::string& text) {
   MR_RETURN_IF_ERROR(SetSize("host_memory", in.has_host_memory(), in.host_memory(), machine.host_memory_bytes));
   MR_RETURN_IF_ERROR(SetRate("flops_per_second", in.has_flops_per_second(), in.flops_per_second(),
                              machine.flops_per_second));
+  MR_RETURN_IF_ERROR(SetRate("convolution_flops_per_second", in.has_convolution_flops_per_second(), in.convolution_flops_per_second(),
+                             machine.convolution_flops_per_second));
   MR_RETURN_IF_ERROR(SetRate("memory_bytes_per_second", in.has_memory_bytes_per_second(),
                              in.memory_bytes_per_second(), machine.memory_bytes_per_second));
   MR_RETURN_IF_ERROR(SetRate("to_host_bytes_per_second", in.has_to_host_bytes_per_second(),
@@ -88,6 +90,7 @@ std::string MachineToText(const Machine& machine) {
   if (machine.host_memory_bytes > 0) absl::StrAppend(&text, "host_memory: \"", machine.host_memory_bytes, "\"\n");
   const auto add = [&](const char* field, double value) { absl::StrAppendFormat(&text, "%s: %.4g\n", field, value); };
   add("flops_per_second", machine.flops_per_second);
+  if (machine.convolution_flops_per_second > 0) add("convolution_flops_per_second", machine.convolution_flops_per_second);
   add("memory_bytes_per_second", machine.memory_bytes_per_second);
   add("to_host_bytes_per_second", machine.to_host_bytes_per_second);
   add("to_device_bytes_per_second", machine.to_device_bytes_per_second);

@@ -50,7 +50,8 @@ absl::Status CheckDevices(const SessionOptions& options) {
   const size_t budgets = planning.device_memory_bytes_of.size();
   if (budgets == 0 || static_cast<int32_t>(budgets) == planning.num_devices()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(budgets, " memory budgets for ", planning.num_devices(), " devices, expected one each"));
+      absl::StrCat(budgets, budgets == 1 ? " memory budget for " : " memory budgets for ", planning.num_devices(),
+                   planning.num_devices() == 1 ? " device" : " devices", ", expected one each"));
 }
 
 // A field of the options with the least and the most that it may be. NaN is neither.
@@ -95,6 +96,9 @@ absl::Status CheckMachine(const Machine& machine) {
   if (!IsAlignment(machine.tensor_alignment_bytes)) {
     return absl::InvalidArgumentError(absl::StrCat("machine.tensor_alignment_bytes is ", machine.tensor_alignment_bytes, ", expected a power of two from ",
                                                    kTensorAlignment, " to ", kMostAlignment));
+  }
+  if (machine.convolution_flops_per_second != 0) {
+    MR_RETURN_IF_ERROR(CheckRanges({{"machine.convolution_flops_per_second", machine.convolution_flops_per_second, kLeastRate, kMostRate}}));
   }
   return CheckRanges({
       {"machine.device_memory_bytes", static_cast<double>(machine.device_memory_bytes), 0},
@@ -305,7 +309,8 @@ namespace {
 // ones. Of their kinds only what kernels need matters (CheckPlanScratch).
 absl::Status CheckSameDevices(const ExecutionPlan& plan, const PlanningOptions& options) {
   if (static_cast<int32_t>(plan.devices.size()) != options.num_devices()) {
-    return absl::InvalidArgumentError(absl::StrCat("the plan is for ", plan.devices.size(), " devices, the session has ", options.num_devices()));
+    return absl::InvalidArgumentError(absl::StrCat("the plan is for ", plan.devices.size(), plan.devices.size() == 1 ? " device" : " devices",
+                                                   ", the session has ", options.num_devices()));
   }
   for (size_t d = 0; d < options.devices.size() && options.devices.size() > 1; ++d) {
     MR_ASSIGN_OR_RETURN(const DeviceSpec planned, ParseDeviceSpec(plan.devices[d].name));

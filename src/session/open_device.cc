@@ -83,7 +83,9 @@ Machine MachineOf(const RuntimeDevice& device, Machine machine) {
   // The libraries load their code when it is first used.
   constexpr int64_t kForLibraries = int64_t{1} << 30;
   machine.device_memory_bytes = std::max<int64_t>(info.free_bytes - kForLibraries, 0);
-  machine.flops_per_second = info.flops_per_second * 0.7;  // what large products reach
+  // What large products and convolutions of float32 reach of an H200's rate (bench/results/cuda_h200.md).
+  machine.flops_per_second = info.flops_per_second * 0.7;
+  machine.convolution_flops_per_second = info.flops_per_second * 0.52;
   machine.memory_bytes_per_second = info.memory_bytes_per_second * 0.8;
   // PCIe of the generation that came with it, page-locked.
   machine.to_host_bytes_per_second = machine.to_device_bytes_per_second = info.compute_capability >= 90 ? 50e9 : 24e9;

@@ -25,6 +25,7 @@ TEST(MachineFileTest, ReadsWhatItWrites) {
   machine.name = "a \"b\"";
   machine.device_memory_bytes = int64_t{3} << 30;
   machine.flops_per_second = 1.25e12;
+  machine.convolution_flops_per_second = 0.75e12;
   machine.launch_seconds = 2.5e-6;
   machine.disk_bytes_per_second = 3.5e9;
   machine.disk_latency_seconds = 40e-6;
@@ -35,6 +36,7 @@ TEST(MachineFileTest, ReadsWhatItWrites) {
   EXPECT_EQ(read->device_memory_bytes, machine.device_memory_bytes);
   EXPECT_EQ(read->host_memory_bytes, 0);
   EXPECT_EQ(read->flops_per_second, machine.flops_per_second);
+  EXPECT_EQ(read->convolution_flops_per_second, machine.convolution_flops_per_second);
   EXPECT_EQ(read->launch_seconds, machine.launch_seconds);
   EXPECT_EQ(read->disk_bytes_per_second, machine.disk_bytes_per_second);
   EXPECT_EQ(read->disk_latency_seconds, machine.disk_latency_seconds);
@@ -46,6 +48,7 @@ TEST(MachineFileTest, NamesTheLineOrFieldThatIsWrong) {
   EXPECT_NE(message("name: 'm'\nspeed: 3").find("line 2"), std::string::npos) << message("name: 'm'\nspeed: 3");
   EXPECT_NE(message("device_memory: '12 parsecs'").find("device_memory"), std::string::npos);
   EXPECT_NE(message("flops_per_second: 0").find("flops_per_second"), std::string::npos);
+  EXPECT_NE(message("convolution_flops_per_second: 0").find("convolution_flops_per_second"), std::string::npos);
   EXPECT_NE(message("to_host_bytes_per_second: nan").find("to_host"), std::string::npos);
   EXPECT_NE(message("launch_seconds: -1").find("launch_seconds"), std::string::npos);
   EXPECT_NE(message("copy_launch_seconds: 1e308").find("copy_launch_seconds"), std::string::npos);
