@@ -176,22 +176,21 @@ void DevicePlaces::Choose(Residents& residents, char* arena, int64_t arena_bytes
   }
 }
 
-absl::Status DevicePlaces::MakeRoom(Residents& residents, const std::set<const Resident*>& shared) {
+void DevicePlaces::MakeRoom(Residents& residents, const std::set<const Resident*>& shared, LostValues& lost) {
+  if (base_ == nullptr) return;
   std::vector<Range> taken = written_;
   for (const Stay& stay : stays_) {
     if (stay.found == nullptr) taken.push_back({stay.offset, stay.end()});
   }
   for (const Range& range : taken) {
     for (Resident* resident : residents.Within(*memory_, base_ + range.begin, base_ + range.end)) {
-      if (shared.count(resident) == 0) MR_RETURN_IF_ERROR(residents.Remove(resident));
+      if (shared.count(resident) == 0) residents.Remove(resident, lost);
     }
   }
-  return absl::OkStatus();
 }
 
-absl::Status DevicePlaces::Load(Residents& residents, const std::set<const Resident*>& shared) {
+absl::Status DevicePlaces::Load(Residents& residents) {
   if (base_ == nullptr) return absl::OkStatus();
-  MR_RETURN_IF_ERROR(MakeRoom(residents, shared));
   std::vector<ArenaMap::Moved> moved;
   for (Stay& stay : stays_) {
     if (stay.found == nullptr) {

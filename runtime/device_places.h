@@ -49,8 +49,10 @@ class DevicePlaces {
 
   // When its turn comes: where the plan lies, and what of what is to stay it finds, which `shared` gets.
   void Choose(Residents& residents, char* arena, int64_t arena_bytes, std::set<const Resident*>& shared);
-  // Then: brings home what is in the way, but for `shared`, and loads what was not found. Other values of these variables are gone.
-  absl::Status Load(Residents& residents, const std::set<const Resident*>& shared);
+  // Then: brings home what is in the way, but for `shared`.
+  void MakeRoom(Residents& residents, const std::set<const Resident*>& shared, LostValues& lost);
+  // Then: loads what was not found. Other values of these variables are gone.
+  absl::Status Load(Residents& residents);
   // After Load, until it is another's turn.
   const ArenaMap& map() const { return map_; }
   // Of plan variable `i`; nullptr where it does not stay on this device, or has no bytes.
@@ -85,7 +87,6 @@ class DevicePlaces {
   int64_t BytesInTheWay(Residents& residents, const char* base) const;
   char* ChooseBase(Residents& residents, char* arena, int64_t arena_bytes) const;
   void FindShared(Residents& residents);
-  absl::Status MakeRoom(Residents& residents, const std::set<const Resident*>& shared);
 
   const int32_t device_;
   RuntimeDevice* const memory_;

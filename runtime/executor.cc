@@ -194,16 +194,23 @@ absl::Status Executor::TakeDevices() {
     MR_ASSIGN_OR_RETURN(char* const arena, residents.ReserveArena(*context_.devices[d], std::max(device.arena_bytes, device.budget_bytes)));
     arenas.push_back(arena);
   }
+  // The plan may take it from its home at any time, however new the value is that it finds.
+  LostValues lost;
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    if (!stays_on_device(i) || program_->uses_home(i)) residents.Flush(variables_[i], lost);
+  }
+  if (residents.changes() == changes_) return lost.status();
   std::set<const Resident*> shared;
   for (size_t d = 0; d < places_.size(); ++d) places_[d].Choose(residents, arenas[d], residents.arena_bytes(*context_.devices[d]), shared);
   const auto is_shared = [&](const Resident& resident) { return shared.count(&resident) > 0; };
   for (size_t i = 0; i < variables_.size(); ++i) {
-    const bool stays = plan().variables[i].resident_offset != kNoAddress;
-    // The plan may take it from its home at any time, however new the value is that it finds.
-    if (!stays || program_->uses_home(i)) MR_RETURN_IF_ERROR(residents.Flush(variables_[i]));
-    if (stays || program_->writes(i)) MR_RETURN_IF_ERROR(residents.RemoveAllOf(*variables_[i], is_shared));
+    if (stays_on_device(i) || program_->writes(i)) residents.RemoveAllOf(*variables_[i], is_shared, lost);
   }
-  for (DevicePlaces& places : places_) MR_RETURN_IF_ERROR(places.Load(residents, shared));
+  MR_RETURN_IF_ERROR(lost.status());
+  for (DevicePlaces& places : places_) places.MakeRoom(residents, shared, lost);
+  MR_RETURN_IF_ERROR(lost.status());
+  for (DevicePlaces& places : places_) MR_RETURN_IF_ERROR(places.Load(residents));
+  changes_ = residents.changes();
   return absl::OkStatus();
 }
 

@@ -79,6 +79,7 @@ class Executor final : private PoolOwner {
 
   const ExecutionPlan& plan() const { return program_->plan(); }
   const Program& program() const { return *program_; }
+  bool holds_threads() const { return engine_->holds_threads(); }
 
  private:
   Executor(const RuntimeContext& context, const ExecutorOptions& options) : context_(context), options_(options) {}
@@ -88,6 +89,7 @@ class Executor final : private PoolOwner {
   absl::Status LoadPool();
   absl::Status Flush() override;
   void Deactivate() override { engine_->LeavePool(); }
+  bool stays_on_device(size_t i) const { return plan().variables[i].resident_offset != kNoAddress; }
   // What of plan variable i stays on its device; nullptr: nothing.
   Resident* resident(size_t i) const { return places_[plan().variables[i].device].resident(i); }
   char* in_pool(size_t i) const { return static_cast<char*>(pool_) + plan().variables[i].host_offset; }
@@ -101,7 +103,8 @@ class Executor final : private PoolOwner {
   // Tensors of the planned shapes for what is fetched, and the same as large as it turned out.
   absl::StatusOr<std::vector<Tensor>> MakeFetches() const;
   void ShrinkFetches(std::vector<Tensor>& fetched) const;
-  // Adds what variables and constants hold for good to the step's peaks.
+  // Adds what variables and constants hold for good to the step's peaks, which are of this plan alone: beside it the arena may hold what others have
+  // left there, as far as it goes.
   void AddResidents(StepStats& stats) const;
   // A step that fails leaves what nodes keep (how far random streams have come) as it was.
   absl::Status KeepStates();
@@ -119,6 +122,7 @@ class Executor final : private PoolOwner {
   bool places_are_stale_ = false;           // a step failed within which something that stays is elsewhere: its place may hold others
   std::vector<DevicePlaces> places_;        // as plan.devices
   std::vector<ArenaMap> maps_;              // that addresses were resolved against
+  int64_t changes_ = -1;                    // of what stays on devices, when places were found
   void* pool_ = nullptr;
   int64_t memory_moves_ = -1;  // of pools and arenas, when addresses were resolved
   std::vector<char> states_before_;   // Program::states, one after another

@@ -1,6 +1,7 @@
 #include "runtime/host_memory.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
@@ -12,6 +13,8 @@ namespace {
 constexpr int64_t kBlockBytes = int64_t{16} << 20;
 // More than any machine has; sums of it stay numbers.
 constexpr int64_t kMostBytes = int64_t{1} << 60;
+
+int64_t HomeBytes(int64_t bytes) { return AlignUp(std::clamp<int64_t>(bytes, 1, kMostBytes)); }
 }  // namespace
 
 HostMemory::~HostMemory() { set_listener(nullptr); }
@@ -43,7 +46,13 @@ absl::Status HostMemory::CheckLimit(int64_t wanted_bytes, const std::string& wha
 }
 
 absl::StatusOr<void*> HostMemory::AllocateHome(int64_t bytes, const std::string& what) {
-  const int64_t size = AlignUp(std::clamp<int64_t>(bytes, 1, kMostBytes));
+  const int64_t size = HomeBytes(bytes);
+  if (const auto again = given_back_.find(size); again != given_back_.end()) {
+    char* const home = again->second;
+    given_back_.erase(again);
+    std::memset(home, 0, size);
+    return home;
+  }
   MR_RETURN_IF_ERROR(CheckLimit(size, what));
   if (size >= kBlockBytes) {
     MR_ASSIGN_OR_RETURN(MappedRegion region, MappedRegion::Create(size, what.c_str()));
@@ -63,6 +72,18 @@ absl::StatusOr<void*> HostMemory::AllocateHome(int64_t bytes, const std::string&
   free_begin_ += size;
   home_bytes_ += size;
   return home;
+}
+
+void HostMemory::FreeHome(void* home, int64_t bytes) {
+  const int64_t size = HomeBytes(bytes);
+  if (size < kBlockBytes) {
+    given_back_.emplace(size, static_cast<char*>(home));
+    return;
+  }
+  home_bytes_ -= size;
+  const auto block = std::find_if(blocks_.begin(), blocks_.end(), [&](const MappedRegion& region) { return region.data() == home; });
+  Withdraw(*block);
+  blocks_.erase(block);
 }
 
 absl::StatusOr<void*> HostMemory::ReservePool(int64_t bytes, int64_t constant_bytes) {

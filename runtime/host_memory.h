@@ -6,6 +6,7 @@
 #define MILLRACE_RUNTIME_HOST_MEMORY_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -36,9 +37,11 @@ class HostMemory {
   // nullptr before it dies.
   void set_listener(HostMemoryListener* listener);
 
-  // Zeroed memory for a variable's home or a node's state, aligned to kTensorAlignment, until this object dies.
+  // Zeroed memory for a variable's home or a node's state, aligned to kTensorAlignment, until this object dies or it is given back.
   // ResourceExhausted names `what`, the bytes asked for, what is in use, and the limit.
   absl::StatusOr<void*> AllocateHome(int64_t bytes, const std::string& what);
+  // Of as many bytes as it was asked for with; nobody uses it any more. Small ones wait for others of their size, and count as in use.
+  void FreeHome(void* home, int64_t bytes);
 
   // The pool that all executors of a session share, one active at a time: at least `bytes`. It may move when it
   // grows, and what it held is lost then. `constant_bytes` counts the constants of the plan about to run.
@@ -66,6 +69,7 @@ class HostMemory {
   std::vector<MappedRegion> blocks_;  // of homes
   char* free_begin_ = nullptr;        // rest of the last shared block
   char* free_end_ = nullptr;
+  std::multimap<int64_t, char*> given_back_;  // by bytes: homes in shared blocks
 };
 
 }  // namespace millrace

@@ -21,6 +21,8 @@ class LaneObserver {
   virtual ~LaneObserver() = default;
   // Before step `step` of lane `lane`, after its waits. An error fails the step as the kernel's error would.
   virtual absl::Status BeforeStep(int32_t lane, int64_t step) = 0;
+  // Whether a lane may be held up by it: each has a thread of its own then.
+  virtual bool may_wait() const { return true; }
 };
 
 struct EngineOptions {
@@ -40,6 +42,8 @@ class LaneEngine {
   // homes and constants. One thread at a time; the caller's thread runs the first compute lane, threads of their own
   // the others.
   virtual absl::Status RunStep(const StepBindings& bindings, StepStats* stats) = 0;
+  // Whether it holds threads, or queues of a device, from step to step.
+  virtual bool holds_threads() const { return true; }
   // Between steps, before the host pool goes to another executor or away: lets go of what was made for it.
   virtual void LeavePool() {}
 };

@@ -83,6 +83,7 @@ absl::StatusOr<Resident*> Residents::Load(const Resident& wanted) {
   }
   const auto [it, made] = devices_[wanted.device].by_place.emplace(wanted.place, wanted);
   CHECK(made) << "two values stay at one place";
+  ++changes_;
   by_value_.emplace(ValueOf(wanted), &it->second);
   return &it->second;
 }
@@ -95,52 +96,41 @@ void Residents::GoHome(Resident& resident, LostValues& lost) {
   if (!copied.ok()) lost.Add(*resident.variable, copied);
 }
 
-absl::Status Residents::Remove(Resident* resident) {
-  LostValues lost;
+void Residents::Remove(Resident* resident, LostValues& lost) {
   GoHome(*resident, lost);
   Forget(resident);
-  return lost.status();
 }
 
 void Residents::Forget(Resident* resident) {
+  ++changes_;
   const auto [begin, end] = by_value_.equal_range(ValueOf(*resident));
   by_value_.erase(std::find_if(begin, end, [&](const auto& entry) { return entry.second == resident; }));
   devices_[resident->device].by_place.erase(resident->place);
 }
 
-absl::Status Residents::Flush(const StoredVariable* variable) {
-  LostValues lost;
+void Residents::Flush(const StoredVariable* variable, LostValues& lost) {
   const auto [begin, end] = variable != nullptr ? by_value_.equal_range(variable) : std::pair(by_value_.begin(), by_value_.end());
   for (auto it = begin; it != end; ++it) GoHome(*it->second, lost);
-  return lost.status();
 }
 
-absl::Status Residents::RemoveAllOf(const StoredVariable& variable, absl::FunctionRef<bool(const Resident&)> keep) {
-  LostValues lost;
+void Residents::RemoveAllOf(const StoredVariable& variable, absl::FunctionRef<bool(const Resident&)> keep, LostValues& lost) {
   const auto [begin, end] = by_value_.equal_range(&variable);
   std::vector<Resident*> gone;
   for (auto it = begin; it != end; ++it) {
     if (!keep(*it->second)) gone.push_back(it->second);
   }
-  for (Resident* resident : gone) {
-    GoHome(*resident, lost);
-    Forget(resident);
-  }
-  return lost.status();
+  for (Resident* resident : gone) Remove(resident, lost);
 }
 
 void Residents::RemoveAll(OnDevice& device, LostValues& lost) {
-  while (!device.by_place.empty()) {
-    Resident& resident = device.by_place.begin()->second;
-    GoHome(resident, lost);
-    Forget(&resident);
-  }
+  while (!device.by_place.empty()) Remove(&device.by_place.begin()->second, lost);
 }
 
 void Residents::ForgetArena(OnDevice& device) {
   device.arena = nullptr;
   device.arena_bytes = 0;
   ++arena_moves_;
+  ++changes_;
 }
 
 absl::Status Residents::RemoveAll() {

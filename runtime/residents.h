@@ -61,6 +61,8 @@ class Residents {
   int64_t arena_bytes(const RuntimeDevice& device) const;
   // How often an arena may have moved: it may be another one at the same address.
   int64_t arena_moves() const { return arena_moves_; }
+  // How often something came to stay, or went, or an arena moved. While it is the same all is where it was.
+  int64_t changes() const { return changes_; }
 
   // At `place` where it stays there, else wherever it stays on the device; nullptr where it does not. A constant may stay twice.
   Resident* Find(const Resident& wanted, const char* place = nullptr);
@@ -69,14 +71,14 @@ class Residents {
   // Copies the home's value, if there is one, to `wanted.place`, where nothing else stays.
   absl::StatusOr<Resident*> Load(const Resident& wanted);
   // The newer value goes home; what was there is forgotten.
-  absl::Status Remove(Resident* resident);
+  void Remove(Resident* resident, LostValues& lost);
   // What is there is not the value any more.
   void Forget(Resident* resident);
 
   // Homes get what is newer: of the variable, or of all for nullptr. What stays goes on staying.
-  absl::Status Flush(const StoredVariable* variable);
+  void Flush(const StoredVariable* variable, LostValues& lost);
   // Then nothing of it stays, but what `keep` says.
-  absl::Status RemoveAllOf(const StoredVariable& variable, absl::FunctionRef<bool(const Resident&)> keep);
+  void RemoveAllOf(const StoredVariable& variable, absl::FunctionRef<bool(const Resident&)> keep, LostValues& lost);
   // Nothing stays on any device, and arenas may move.
   absl::Status RemoveAll();
 
@@ -93,6 +95,7 @@ class Residents {
 
   VariableStore& store_;
   int64_t arena_moves_ = 0;
+  int64_t changes_ = 0;
   std::map<const RuntimeDevice*, OnDevice> devices_;
   std::multimap<const void*, Resident*> by_value_;  // variables, and bytes of constants
 };

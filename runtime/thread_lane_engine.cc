@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <limits>
 #include <mutex>
 #include <numeric>
 #include <string>
@@ -32,6 +33,32 @@ using Clock = std::chrono::steady_clock;
 
 // Copies are cut into pieces of this size, so that pacing is even.
 constexpr int64_t kChunkBytes = int64_t{1} << 20;
+
+// To copy so much takes less time than to wake the threads of the lanes.
+constexpr int64_t kLittleBytes = int64_t{64} << 10;
+
+bool AllWaitsPrecede(const ExecutionPlan& plan, const StepRef& step) {
+  const StepWaits& waits = WaitsOf(plan.lanes[step.lane], step.index);
+  return std::all_of(waits.begin(), waits.end(), [&](const Wait& wait) {
+    return wait.count == 0 || PositionOf(plan.lanes[wait.lane], wait.count - 1) < step.position;
+  });
+}
+
+// Where all that a plan copies is what a step is given and gives, and little: these copies, by position. None where lanes had better have
+// threads of their own.
+std::vector<StepRef> LittleCopies(const ExecutionPlan& plan) {
+  int64_t bytes = 0;
+  for (const Lane& lane : plan.lanes) {
+    for (const CopyStep& copy : lane.copies) {
+      bytes += copy.bytes;
+      if (bytes > kLittleBytes || (copy.host.kind != HostRef::Kind::kFeed && copy.host.kind != HostRef::Kind::kFetch)) return {};
+    }
+  }
+  std::vector<StepRef> steps = StepsInOrder(plan);
+  if (!std::all_of(steps.begin(), steps.end(), [&](const StepRef& step) { return AllWaitsPrecede(plan, step); })) return {};
+  std::erase_if(steps, [&](const StepRef& step) { return plan.lanes[step.lane].kind == LaneKind::kCompute; });
+  return steps;
+}
 
 // What a lane measured of a step, written by its thread alone.
 struct alignas(128) LaneRecord {
@@ -59,12 +86,17 @@ class ThreadLaneEngine final : public LaneEngine {
       if (disk_lane != nullptr) disk_lane->LeavePool();
     }
   }
+  bool holds_threads() const override { return !threads_.empty(); }
 
  private:
   void ThreadMain(int32_t lane);
   void RunLane(int32_t lane);
   void RunComputeLane(int32_t lane);
   void RunCopyLane(int32_t lane);
+  // False after an error.
+  bool RunCopyStep(int32_t lane, int64_t step, LinkPacer& pacer);
+  // The caller's own that come before this position; false after an error.
+  bool RunOwnCopies(int64_t position);
   // Steps [begin, end) of a compute lane in order; false after an error.
   bool RunOps(int32_t lane, int64_t begin, int64_t end);
   bool EnterAndRunOps(int32_t lane, int64_t begin, int64_t end);
@@ -90,6 +122,8 @@ class ThreadLaneEngine final : public LaneEngine {
   // then they enter for the kernels alone.
   bool enter_per_op_ = false;
   int32_t main_lane_ = -1;  // runs on the caller's thread; -1: there is no compute lane
+  std::vector<StepRef> own_copies_;  // all there are, where the caller's thread makes them between the nodes, or none
+  size_t next_own_copy_ = 0;
   std::unique_ptr<LaneCounter[]> counters_;
   std::vector<LaneRecord> records_;
   std::vector<std::unique_ptr<DiskLane>> disk_lanes_;  // per lane, of those that have data
@@ -136,11 +170,13 @@ ThreadLaneEngine::ThreadLaneEngine(const Program& program, const EngineOptions& 
     }
     if (main_lane_ < 0 && lane.num_steps > 0 && lane.lane->kind == LaneKind::kCompute) main_lane_ = l;
   }
+  const bool may_wait = options.link_bytes_per_second > 0 || (options.observer != nullptr && options.observer->may_wait());
+  if (compute_lanes == 1 && !virtual_clock_ && !may_wait) own_copies_ = LittleCopies(program.plan());
 }
 
 absl::Status ThreadLaneEngine::Start() {
   for (int32_t l = 0; l < num_lanes_; ++l) {
-    if (l == main_lane_ || program_.lanes()[l].num_steps == 0) continue;
+    if (l == main_lane_ || program_.lanes()[l].num_steps == 0 || !own_copies_.empty()) continue;
     try {
       threads_.emplace_back([this, l] { ThreadMain(l); });
     } catch (const std::system_error& error) {
@@ -201,6 +237,7 @@ absl::Status ThreadLaneEngine::RunStep(const StepBindings& bindings, StepStats* 
   recording_ = options_.trace || bindings.record;
   stop_.store(false, std::memory_order_relaxed);
   error_ = absl::OkStatus();
+  next_own_copy_ = 0;
   for (int32_t l = 0; l < num_lanes_; ++l) {
     counters_[l].Reset();
     LaneRecord& record = records_[l];
@@ -239,7 +276,7 @@ void ThreadLaneEngine::RunComputeLane(int32_t l) {
   int64_t& peak = records_[l].peak_device_bytes;
   for (int64_t i = 0; i < lane.num_steps;) {
     const ComputeOp& op = lane.compute[i];
-    if (!WaitForAll(l, op.waits)) return;
+    if (!RunOwnCopies(lane.lane->compute[i].position) || !WaitForAll(l, op.waits)) return;
     int64_t end = i + 1;
     if (op.batch >= 0 && options_.runner->threads() > 1) {
       const ComputeBatch& batch = lane.batches[op.batch];
@@ -251,6 +288,7 @@ void ThreadLaneEngine::RunComputeLane(int32_t l) {
     for (; i < end; ++i) peak = std::max(peak, lane.compute[i].high_water);
     counter.Publish(i);
   }
+  RunOwnCopies(std::numeric_limits<int64_t>::max());
 }
 
 bool ThreadLaneEngine::RunBatch(int32_t lane, const ComputeBatch& batch) {
@@ -300,39 +338,56 @@ absl::Status ThreadLaneEngine::RunOp(int32_t l, int64_t step) {
 }
 
 void ThreadLaneEngine::RunCopyLane(int32_t l) {
-  const ProgramLane& lane = program_.lanes()[l];
-  LaneRecord& record = records_[l];
   DiskLane* const disk = disk_lanes_[l].get();
   LinkPacer pacer(virtual_clock_ ? 0 : options_.link_bytes_per_second);
   disk != nullptr ? disk->BeginStep() : pacer.Idle();
-  for (int64_t i = 0; i < lane.num_steps; ++i) {
-    const CopyOp& op = lane.copies[i];
-    const double stalled = record.stall_seconds;
-    if (!WaitForAll(l, op.waits)) return;
-    if (record.stall_seconds > stalled) disk != nullptr ? disk->Waited() : pacer.Idle();
-    if (options_.observer != nullptr) {
-      const absl::Status status = options_.observer->BeforeStep(l, i);
-      if (!status.ok()) return Fail(l, i, status);
-    }
-    record.peak_device_bytes = std::max(record.peak_device_bytes, op.high_water);
-    record.peak_pool_bytes = std::max(record.peak_pool_bytes, op.pool_high_water);
-    record.bytes += op.step->bytes;
-    if (virtual_clock_) {
-      AdvanceVirtualClock(l, i, op.waits, op.step->predicted_seconds);
-    } else {
-      const bool trace = recording_;
-      if (trace) record.trace[i].start_seconds = Now();
-      if (disk == nullptr) {
-        RunCopy(lane, op, pacer);
-      } else {
-        const absl::Status status = disk->Transfer(op);
-        if (!status.ok()) return Fail(l, i, status);
-      }
-      if (trace) record.trace[i].end_seconds = Now();
-    }
-    program_.MarkCopy(op, op.carries_former_value);
-    counters_[l].Publish(i + 1);
+  for (int64_t i = 0; i < program_.lanes()[l].num_steps; ++i) {
+    if (!RunCopyStep(l, i, pacer)) return;
   }
+}
+
+bool ThreadLaneEngine::RunCopyStep(int32_t l, int64_t i, LinkPacer& pacer) {
+  const ProgramLane& lane = program_.lanes()[l];
+  const CopyOp& op = lane.copies[i];
+  LaneRecord& record = records_[l];
+  DiskLane* const disk = disk_lanes_[l].get();
+  const auto failed = [&](const absl::Status& status) {
+    if (!status.ok()) Fail(l, i, status);
+    return !status.ok();
+  };
+  const double stalled = record.stall_seconds;
+  if (!WaitForAll(l, op.waits)) return false;
+  if (record.stall_seconds > stalled) disk != nullptr ? disk->Waited() : pacer.Idle();
+  if (options_.observer != nullptr && failed(options_.observer->BeforeStep(l, i))) return false;
+  record.peak_device_bytes = std::max(record.peak_device_bytes, op.high_water);
+  record.peak_pool_bytes = std::max(record.peak_pool_bytes, op.pool_high_water);
+  record.bytes += op.step->bytes;
+  if (virtual_clock_) {
+    AdvanceVirtualClock(l, i, op.waits, op.step->predicted_seconds);
+  } else {
+    const bool trace = recording_;
+    if (trace) record.trace[i].start_seconds = Now();
+    if (disk == nullptr) {
+      RunCopy(lane, op, pacer);
+    } else if (failed(disk->Transfer(op))) {
+      return false;
+    }
+    if (trace) record.trace[i].end_seconds = Now();
+  }
+  program_.MarkCopy(op, op.carries_former_value);
+  counters_[l].Publish(i + 1);
+  return true;
+}
+
+bool ThreadLaneEngine::RunOwnCopies(int64_t position) {
+  const auto is_next = [&] { return next_own_copy_ < own_copies_.size() && own_copies_[next_own_copy_].position < position; };
+  if (!is_next()) return true;
+  const double from = Now();
+  LinkPacer pacer(0);
+  bool ok = true;
+  for (; ok && is_next(); ++next_own_copy_) ok = RunCopyStep(own_copies_[next_own_copy_].lane, own_copies_[next_own_copy_].index, pacer);
+  records_[main_lane_].stall_seconds += Now() - from;
+  return ok;
 }
 
 void ThreadLaneEngine::RunCopy(const ProgramLane& lane, const CopyOp& op, LinkPacer& pacer) {

@@ -1,6 +1,6 @@
 // Lanes as threads: the first compute lane on the caller's thread, every other lane that has steps on a thread of
 // its own. A lane waits on the counters of others by spinning briefly, then sleeping; no worker of the task runner
-// ever waits.
+// ever waits. Where a plan copies next to nothing, and that feeds and fetches alone, the caller's thread makes these copies between the nodes.
 //
 // On a device without data nothing is computed or copied: steps take their predicted seconds on a virtual clock.
 #ifndef MILLRACE_RUNTIME_THREAD_LANE_ENGINE_H_

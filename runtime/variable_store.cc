@@ -55,7 +55,9 @@ absl::StatusOr<StoredVariable*> VariableStore::Make(const std::string& name, con
 absl::Status VariableStore::FindHome(StoredVariable& variable, int64_t bytes) {
   const std::string what = absl::StrCat("variable '", variable.name, "'");
   if (disk_ == nullptr) {
-    MR_ASSIGN_OR_RETURN(variable.home, memory_->AllocateHome(bytes, what));
+    MR_ASSIGN_OR_RETURN(void* const home, memory_->AllocateHome(bytes, what));
+    if (variable.home != nullptr) memory_->FreeHome(variable.home, variable.room_bytes);
+    variable.home = home;
   } else {
     int64_t places[2];
     for (int64_t& place : places) {
@@ -108,6 +110,7 @@ absl::StatusOr<VariableStore::State*> VariableStore::StateOf(const std::string& 
     absl::StatusOr<void*> data = memory_->AllocateHome(bytes, absl::StrCat("the state of node '", node, "'"));
     if (!data.ok() && state.data == nullptr) states_.erase(node);
     MR_RETURN_IF_ERROR(data.status());
+    if (state.data != nullptr) memory_->FreeHome(state.data, state.bytes);
     state = {*data, bytes, false};
   }
   return &state;
@@ -169,7 +172,7 @@ absl::StatusOr<std::map<std::string, Tensor>> VariableStore::Read() {
 
 absl::Status VariableStore::ReadEach(absl::FunctionRef<absl::Status(const std::string& name, Tensor value)> take) {
   if (owner_ != nullptr) MR_RETURN_IF_ERROR(owner_->Flush());
-  MR_RETURN_IF_ERROR(residents_.Flush(nullptr));
+  MR_RETURN_IF_ERROR(FlushDevices(nullptr));
   for (const auto& [name, variable] : variables_) {
     if (!variable->initialized) continue;
     MR_ASSIGN_OR_RETURN(Tensor value, CopyOf(*variable));
@@ -181,7 +184,7 @@ absl::Status VariableStore::ReadEach(absl::FunctionRef<absl::Status(const std::s
 absl::StatusOr<Tensor> VariableStore::Read(const std::string& name) {
   if (owner_ != nullptr) MR_RETURN_IF_ERROR(owner_->Flush());
   const StoredVariable* const variable = Find(name);
-  if (variable != nullptr) MR_RETURN_IF_ERROR(residents_.Flush(variable));
+  if (variable != nullptr) MR_RETURN_IF_ERROR(FlushDevices(variable));
   if (variable == nullptr || !variable->initialized) {
     return absl::FailedPreconditionError(absl::StrCat("variable '", name, "' has no value"));
   }
@@ -200,7 +203,15 @@ absl::StatusOr<Tensor> VariableStore::CopyOf(const StoredVariable& variable) {
 
 absl::Status VariableStore::BringHome(const StoredVariable& variable) {
   MR_RETURN_IF_ERROR(Release());
-  return residents_.RemoveAllOf(variable, [](const Resident&) { return false; });
+  LostValues lost;
+  residents_.RemoveAllOf(variable, [](const Resident&) { return false; }, lost);
+  return lost.status();
+}
+
+absl::Status VariableStore::FlushDevices(const StoredVariable* variable) {
+  LostValues lost;
+  residents_.Flush(variable, lost);
+  return lost.status();
 }
 
 absl::Status VariableStore::Clear(const std::string& name) {
@@ -245,7 +256,7 @@ absl::Status VariableStore::Replace(const std::string& name, const Tensor& value
 absl::Status VariableStore::Acquire(PoolOwner* owner) {
   if (owner_ != owner) MR_RETURN_IF_ERROR(Release());
   owner_ = owner;
-  return owner == nullptr ? residents_.Flush(nullptr) : absl::OkStatus();
+  return owner == nullptr ? FlushDevices(nullptr) : absl::OkStatus();
 }
 
 absl::Status VariableStore::Release() {

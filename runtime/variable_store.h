@@ -89,7 +89,7 @@ class VariableStore {
   // Sets a variable, made when it is new. InvalidArgument when the types differ and a program uses it.
   absl::Status Set(const std::string& name, const Tensor& value);
   // The same, of any type, whoever uses it: a variable that had another has no value of it from now on, and no executor may use it as such. Its
-  // home stays where the value has room in it; else it gets another one, and the memory of the former is not given back.
+  // home stays where the value has room in it; else it gets another one, and the memory of the former, but not its place on disk, is given back.
   absl::Status Replace(const std::string& name, const Tensor& value);
   // The variable of that name has no value from now on; it need not have had one, or be declared.
   absl::Status Clear(const std::string& name);
@@ -109,6 +109,8 @@ class VariableStore {
   absl::Status FindHome(StoredVariable& variable, int64_t bytes);
   // The home becomes as new as the value, and nothing else holds it then.
   absl::Status BringHome(const StoredVariable& variable);
+  // Homes become as new as what stays on devices: of the variable, or of all for nullptr.
+  absl::Status FlushDevices(const StoredVariable* variable);
   // Of a home that is as new as the value.
   absl::StatusOr<Tensor> CopyOf(const StoredVariable& variable);
 

@@ -26,6 +26,7 @@ class EndOfTurns final : public LaneObserver {
   void BeginRun();
   // Cancelled once the end is known.
   absl::Status BeforeStep(int32_t lane, int64_t step) override;
+  bool may_wait() const override { return false; }
   // Of a run that was ended so: the questions up to the one whose answer is no; none where it was not.
   std::vector<std::string> Asked() const;
 

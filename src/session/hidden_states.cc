@@ -88,7 +88,8 @@ absl::StatusOr<bool> HiddenStates::MakeReady(const HiddenStateUses& uses,
       MR_ASSIGN_OR_RETURN(value, Roomier(name, use));
     }
     if (value.empty()) continue;
-    if (value.type() != use.type) {
+    const bool of_another_type = variable != nullptr && variable->type != value.type();  // which other plans may have
+    if (value.type() != use.type || of_another_type) {
       MR_RETURN_IF_ERROR(abandon(name));
       abandoned = true;
     }

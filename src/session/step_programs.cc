@@ -34,12 +34,17 @@ absl::Status ForgetOldest(const std::string& prefix, size_t most, size_t most_no
   return absl::OkStatus();
 }
 
-absl::Status StopOldest(const std::string& prefix, size_t most, VariableStore& variables, KernelCache& kernels, StepPrograms& programs) {
+absl::Status StopOldest(const std::string& prefix, size_t most, size_t most_nodes, VariableStore& variables, KernelCache& kernels,
+                        StepPrograms& programs) {
   std::vector<StepPrograms::iterator> running = LastUsedFirst(prefix, programs);
   std::erase_if(running, [](const auto& program) { return program->second->executor == nullptr; });
-  for (; running.size() >= most; running.pop_back()) {
+  size_t nodes = 0;
+  for (size_t i = 0; i < running.size(); ++i) {
+    StepProgram& program = *running[i]->second;
+    nodes += program.plan->instances.size();
+    if (i + 1 < most || (nodes < most_nodes && !program.executor->holds_threads())) continue;
     MR_RETURN_IF_ERROR(variables.Acquire(nullptr));
-    running.back()->second->executor = nullptr;
+    program.executor = nullptr;
     kernels.ForgetUnused();
   }
   return absl::OkStatus();

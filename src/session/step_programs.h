@@ -45,9 +45,10 @@ using StepPrograms = std::map<std::string, std::unique_ptr<StepProgram>>;  // by
 absl::Status ForgetOldest(const std::string& prefix, size_t most, size_t most_nodes, VariableStore& variables, KernelCache& kernels,
                           StepPrograms& programs);
 
-// Makes room for one more executor among the `most` of programs whose keys begin so: each has lanes with threads of their own. The
-// plans stay.
-absl::Status StopOldest(const std::string& prefix, size_t most, VariableStore& variables, KernelCache& kernels, StepPrograms& programs);
+// Makes room for one more executor among the `most` of programs whose keys begin so. The plans stay, and so do executors beyond them that have no
+// threads of their own, while their plans are of so many nodes together.
+absl::Status StopOldest(const std::string& prefix, size_t most, size_t most_nodes, VariableStore& variables, KernelCache& kernels,
+                        StepPrograms& programs);
 
 }  // namespace millrace
 

@@ -70,6 +70,54 @@ TEST(ExecutorTest, ThreadsThatCannotStartAreAnError) {
   EXPECT_TRUE(runtime.Make(SwapPlan().Build()).ok());
 }
 
+// y = Mix(x) and then z = Mix(y), each fetched; `to_pool`: y goes to the pool, too.
+ExecutionPlan FetchingPlan(int64_t elements, bool to_pool = false) {
+  const int64_t bytes = 4 * elements, room = AlignUp(bytes);
+  PlanBuilder b(3 * room);
+  b.Feed("x", elements);
+  b.In("x:0", b.FeedRef("x"), 0, bytes);
+  for (const char* name : {"y:0", "z:0"}) b.Fetch(name, elements);
+  b.Compute("y", "Mix", {{0, elements}}, {{room, elements}}, {b.AfterIn()});
+  b.Out("y:0", room, bytes, b.FetchRef("y:0"), {b.AfterCompute()});
+  if (to_pool) b.Out("y:0", room, bytes, b.PoolRef(0));
+  b.Compute("z", "FailIfNegative", {{room, elements}}, {{2 * room, elements}});
+  b.Out("z:0", 2 * room, bytes, b.FetchRef("z:0"), {b.AfterCompute()});
+  return b.Build();
+}
+
+TEST(ExecutorTest, WhatIsFedAndFetchedTakesNoThreadsWhereItIsLittle) {
+  struct Case {
+    ExecutionPlan plan;
+    double link_gbps;
+    bool holds_threads;
+  };
+  const Case cases[] = {
+      {FetchingPlan(4), 0, false}, {FetchingPlan(4, /*to_pool=*/true), 0, true}, {FetchingPlan(4), 100, true}, {FetchingPlan(10'000), 0, true}};
+  for (const Case& c : cases) {
+    Runtime runtime;
+    ExecutorOptions options;
+    options.link_gbps = c.link_gbps;
+    options.trace = true;
+    const auto executor = runtime.Make(c.plan, options);
+    ASSERT_TRUE(executor.ok()) << executor.status();
+    EXPECT_EQ((*executor)->holds_threads(), c.holds_threads);
+    for (const float x : {2.f, -4.f, 6.f}) {
+      Tensor fed(DataType::kFloat, c.plan.feeds[0].type.shape);
+      for (float& element : fed.mutable_as<float>()) element = x;
+      std::vector<Tensor> fetches;
+      StepStats stats;
+      const absl::Status ran = (*executor)->RunStep({fed}, &fetches, &stats);
+      ASSERT_EQ(ran.ok(), x > 0) << ran;
+      if (!ran.ok()) continue;
+      EXPECT_EQ(fetches[0].as<float>()[3], 1 + x / 2);
+      EXPECT_EQ(fetches[1].as<float>()[3], 1 + (1 + x / 2) / 2);
+      EXPECT_EQ(stats.bytes_to_device, fed.size_bytes());
+      EXPECT_EQ(stats.trace.size(), 5 + (c.plan.host_pool_bytes > 0 ? 1 : 0));
+      EXPECT_DOUBLE_EQ(stats.seconds, stats.compute_seconds + stats.stall_seconds);
+    }
+  }
+}
+
 TEST(ExecutorTest, FeedOfAnotherTypeIsRefusedBeforeAnythingRuns) {
   Runtime runtime;
   auto executor = runtime.Make(SwapPlan().Build());

@@ -2,6 +2,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -95,6 +96,25 @@ TEST(HostMemoryTest, HomesAreZeroAlignedAndApart) {
     std::memset(data, 1, bytes);
     EXPECT_NE(data, last);
     last = data;
+  }
+}
+
+TEST(HostMemoryTest, AHomeThatIsGivenBackIsOfUseAgain) {
+  HostMemory memory(100 * kMiB);
+  void* const kept = *memory.AllocateHome(100, "w");
+  void* const small = *memory.AllocateHome(100, "w");
+  std::memset(small, 1, 100);
+  memory.FreeHome(small, 100);
+  EXPECT_NE(*memory.AllocateHome(300, "another size"), small);
+  char* const again = static_cast<char*>(*memory.AllocateHome(90, "v"));
+  EXPECT_EQ(again, small);
+  EXPECT_TRUE(std::all_of(again, again + 100, [](char byte) { return byte == 0; }));
+  EXPECT_NE(*memory.AllocateHome(100, "u"), kept);
+  // Large ones go back to the system.
+  for (int i = 0; i < 3; ++i) {
+    const auto large = memory.AllocateHome(80 * kMiB, "large");
+    ASSERT_TRUE(large.ok()) << large.status();
+    memory.FreeHome(*large, 80 * kMiB);
   }
 }
 

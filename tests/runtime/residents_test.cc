@@ -147,6 +147,24 @@ TEST(Residents, AValueThatCannotGoHomeIsLostByName) {
   EXPECT_THAT(runtime.Value("v"), ElementsAre(1, 10));
 }
 
+TEST(Residents, ValuesThatCannotGoHomeAreNamedTogether) {
+  CountedRuntime runtime;
+  const auto resident = runtime.Make(Updates(256, 192, {{"u", 0}, {"v", 64}, {"w", 128}})), host = runtime.Make(Updates(256, 0, {{"u"}, {"v"}}));
+  ASSERT_TRUE(resident.ok() && host.ok());
+  for (const char* name : {"u", "v", "w"}) ASSERT_TRUE(runtime.variables.Set(name, Tensor::Vector<float>({0, 0})).ok());
+  ASSERT_TRUE(Step(**resident, 1).ok());
+  runtime.counting().fails = true;
+  const absl::Status lost = Step(**host, 1);
+  EXPECT_THAT(std::string(lost.message()), ::testing::EndsWith("the last values of variables that lived outside of their homes are lost: u, v"));
+  for (const char* name : {"u", "v"}) EXPECT_FALSE(runtime.variables.Find(name)->initialized);
+  runtime.counting().fails = false;
+  EXPECT_THAT(runtime.Value("w"), ElementsAre(1, 10)) << "what was in the way alone is where it was";
+  for (const char* name : {"u", "v"}) ASSERT_TRUE(runtime.variables.Set(name, Tensor::Vector<float>({1, 1})).ok());
+  ASSERT_TRUE(Step(**resident, 1).ok() && Step(**host, 1).ok());
+  EXPECT_THAT(runtime.Value("u"), ElementsAre(3, 21));
+  EXPECT_THAT(runtime.Value("w"), ElementsAre(2, 20));
+}
+
 // The bytes of a constant are its plan's: nothing keeps them when that has gone.
 TEST(Residents, AConstantGoesWithItsPlan) {
   CountedRuntime runtime;
@@ -297,13 +315,133 @@ TEST(Residents, AConstantThatStaysTwiceIsFoundAtItsOwnPlace) {
   EXPECT_EQ(runtime.counting().copies, 2) << "each is loaded once";
 }
 
+// v of four floats += x, part by part: each part ends where `ends` says, and stays at its slot or is at home.
+struct Part {
+  int64_t end = 0;
+  int64_t offset = kNoAddress;
+};
+ExecutionPlan PartUpdates(const std::vector<Part>& parts) {
+  constexpr int64_t kX = 8 * kTensorAlignment, kWhole = 4;
+  PlanBuilder b(1024);
+  b.Feed("x", kWhole);
+  b.In("x:0", b.FeedRef("x"), kX, 16);
+  int64_t begin = 0;
+  for (const Part& part : parts) {
+    const int64_t elements = part.end - begin, bytes = 4 * elements;
+    const std::string name = parts.size() == 1 ? "v" : absl::StrCat("v/", begin);
+    const int32_t v = b.Variable(name, elements, part.offset);
+    PlanVariable& variable = b.plan().variables[v];
+    variable.read_before_write = variable.written = true;
+    if (parts.size() > 1) {
+      variable.whole = "v";
+      variable.whole_type = Floats(kWhole);
+      variable.home_offset = 4 * begin;
+    }
+    const bool at_home = part.offset == kNoAddress;
+    const int64_t at = at_home ? kX + kTensorAlignment : part.offset;
+    if (at_home) b.In(name, b.VariableRef(name), at, bytes, {b.AfterCompute(), b.AfterOut()});
+    ComputeStep& update = b.Compute(absl::StrCat("update_", name), "AddTo", {{at, elements}, {kX + 4 * begin, elements}}, {}, {b.AfterIn()});
+    update.input_variables = {v, -1};
+    update.writes_variables = {v};
+    if (at_home) b.Out(name, at, bytes, b.VariableRef(name), {b.AfterCompute()});
+    begin = part.end;
+  }
+  return b.Build();
+}
+
+TEST(Residents, PartsThatPlansCutDifferentlyAreOneVariable) {
+  CountedRuntime runtime;
+  const std::vector<std::vector<Part>> cuts = {{{4, 0}},       {{2, 0}, {4, 64}},  {{2, 64}, {4, 0}},         {{1, 0}, {4, 128}},
+                                               {{1}, {2}, {4, 0}}, {{2}, {4, 64}}, {{1, 192}, {2, 64}, {4, 0}}, {{4}}};
+  std::vector<std::unique_ptr<Executor>> executors;
+  for (size_t c = 0; c < cuts.size(); ++c) {
+    ExecutionPlan plan = PartUpdates(cuts[c]);
+    if (c % 2 == 0) plan.devices[0].budget_bytes = 1024;
+    auto made = runtime.Make(std::move(plan));
+    ASSERT_TRUE(made.ok()) << made.status();
+    executors.push_back(*std::move(made));
+  }
+  std::mt19937 random(1);
+  std::vector<float> expected(4, 0);
+  ASSERT_TRUE(runtime.variables.Set("v", Tensor(DataType::kFloat, Shape({4}))).ok());
+  for (int step = 0; step < 400; ++step) {
+    if (step % 5 == 4) {
+      ASSERT_EQ(runtime.Value("v"), expected) << step;
+    } else if (step % 17 == 16) {
+      expected = {1, 2, 3, static_cast<float>(step)};
+      ASSERT_TRUE(runtime.variables.Set("v", Tensor::Vector<float>(expected)).ok());
+    }
+    const Tensor x = Tensor::Vector<float>({1, 2, static_cast<float>(random() % 5), 4});
+    ASSERT_TRUE(executors[random() % executors.size()]->RunStep({x}, nullptr, nullptr).ok());
+    for (size_t k = 0; k < expected.size(); ++k) expected[k] += x.as<float>()[k];
+  }
+  EXPECT_EQ(runtime.Value("v"), expected);
+}
+
+struct TwoDevices : CountedRuntime {
+  absl::StatusOr<std::unique_ptr<Executor>> MakeOn(int32_t d, ExecutionPlan plan) {
+    plan.devices.push_back(plan.devices[0]);
+    for (Lane& lane : plan.lanes) lane.device = d;
+    for (PlanVariable& variable : plan.variables) variable.device = d;
+    RuntimeContext both = context();
+    both.devices.push_back(&second);
+    return Executor::Create(std::make_shared<ExecutionPlan>(std::move(plan)), both);
+  }
+  CountingDevice second{cpu::MakeCpuDevice(1, SharedTestKernels())};
+};
+
+TEST(Residents, AVariableGoesFromDeviceToDevice) {
+  TwoDevices runtime;
+  const auto on_first = runtime.MakeOn(0, Updates(256, 128, {{"v", 0}, {"w", 64}})), on_second = runtime.MakeOn(1, Updates(256, 128, {{"v", 64}}));
+  ASSERT_TRUE(on_first.ok() && on_second.ok()) << on_first.status() << on_second.status();
+  for (const char* name : {"v", "w"}) ASSERT_TRUE(runtime.variables.Set(name, Tensor::Vector<float>({0, 0})).ok());
+  for (int turn = 0; turn < 3; ++turn) {
+    ASSERT_TRUE(Step(**on_first, 1).ok());
+    ASSERT_TRUE(Step(**on_second, 2).ok());
+    if (turn == 0) runtime.counting().copies = runtime.second.copies = 0;
+  }
+  EXPECT_EQ(runtime.counting().copies, 4) << "v comes and goes, w stays";
+  EXPECT_EQ(runtime.second.copies, 4);
+  EXPECT_THAT(runtime.Value("v"), ElementsAre(9, 90));
+  EXPECT_THAT(runtime.Value("w"), ElementsAre(3, 30));
+  ASSERT_TRUE(Step(**on_first, 1).ok() && Step(**on_second, 1).ok() && Step(**on_first, 1).ok());
+  // Of what is lost with one device the other has nothing.
+  runtime.counting().fails = true;
+  const absl::Status lost = Step(**on_second, 1);
+  EXPECT_THAT(std::string(lost.message()), ::testing::EndsWith("are lost: v"));
+  runtime.counting().fails = false;
+  EXPECT_THAT(runtime.Value("w"), ElementsAre(5, 50));
+}
+
+// A home that grows is another one; what stays of others stays, and whoever gets the memory of the former finds nothing in it.
+TEST(Residents, AVariableOfALargerTypeHasAHomeOfItsOwn) {
+  CountedRuntime runtime;
+  auto small = runtime.Make(Updates(256, 128, {{"v", 0}, {"w", 64}}));
+  ASSERT_TRUE(small.ok());
+  for (const char* name : {"v", "w"}) ASSERT_TRUE(runtime.variables.Set(name, Tensor::Vector<float>({0, 0})).ok());
+  ASSERT_TRUE(Step(**small, 1).ok());
+  const int64_t bytes = runtime.host.home_bytes();
+  small->reset();  // whoever uses it as it was goes before
+  ASSERT_TRUE(runtime.variables.Replace("v", Tensor(DataType::kFloat, Shape({100}))).ok());
+  EXPECT_EQ(runtime.host.home_bytes(), bytes + AlignUp(400));
+  const auto other = runtime.Make(Updates(256, 128, {{"u", 0}, {"w", 64}}));
+  ASSERT_TRUE(other.ok());
+  EXPECT_EQ(runtime.host.home_bytes(), bytes + AlignUp(400));
+  ASSERT_TRUE(runtime.variables.Set("u", Tensor::Vector<float>({0, 0})).ok());
+  ASSERT_TRUE(Step(**other, 2).ok());
+  EXPECT_EQ(runtime.Value("v"), std::vector<float>(100, 0));
+  EXPECT_THAT(runtime.Value("u"), ElementsAre(2, 20));
+  EXPECT_THAT(runtime.Value("w"), ElementsAre(3, 30));
+}
+
 // Plans with variables here and there, run in any order, some steps with an error half-way; variables that are read and set between them,
-// and plans that go.
+// and plans that go; now and then on two devices by turns.
 TEST(Residents, InAnyOrderVariablesHaveTheValuesOfTheLastStep) {
   const std::vector<std::string> names = {"a", "b", "c", "d", "e"};
   for (int seed = 0; seed < 40; ++seed) {
     std::mt19937 random(seed);
-    CountedRuntime runtime;
+    TwoDevices runtime;
+    const auto make = [&](const ExecutionPlan& plan, size_t e) { return runtime.MakeOn(seed % 3 == 0 ? static_cast<int32_t>(e % 2) : 0, plan); };
     std::vector<ExecutionPlan> plans;
     std::vector<std::unique_ptr<Executor>> executors;
     std::vector<std::vector<size_t>> used;
@@ -322,7 +460,7 @@ TEST(Residents, InAnyOrderVariablesHaveTheValuesOfTheLastStep) {
       }
       ExecutionPlan plan = Updates(random() % 2 == 0 ? 2048 : 8192, 12 * kTensorAlignment, uses);
       if (budget) plan.devices[0].budget_bytes = 8192 + (seed % 4) * 4096;
-      auto made = runtime.Make(plan);
+      auto made = make(plan, plans.size());
       ASSERT_TRUE(made.ok()) << made.status();
       plans.push_back(std::move(plan));
       executors.push_back(*std::move(made));
@@ -340,7 +478,7 @@ TEST(Residents, InAnyOrderVariablesHaveTheValuesOfTheLastStep) {
           break;
         case 2: {
           executors[e] = nullptr;
-          auto made = runtime.Make(plans[e]);
+          auto made = make(plans[e], e);
           ASSERT_TRUE(made.ok()) << made.status();
           executors[e] = *std::move(made);
           break;

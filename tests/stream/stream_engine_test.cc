@@ -1,5 +1,9 @@
 // Random plans on streams that are held up at random: bits against a serial run, as streams and as a graph.
 #include <atomic>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -123,6 +127,61 @@ TEST(StreamGraphTest, AGraphIsReplayedWithNewFeedsAndNewState) {
     EXPECT_THAT(Values(fetches[0]), ElementsAre(1 + x / 2, 1, 1, 1));
     EXPECT_THAT(Values(fetches[1]), ElementsAre(x));
   }
+}
+
+// Each variable += x; it stays at its address, and x comes to `x_offset`.
+ExecutionPlan Updates(int64_t arena_bytes, int64_t x_offset, const std::vector<std::pair<std::string, int64_t>>& variables) {
+  PlanBuilder b(arena_bytes);
+  b.Feed("x", 4);
+  b.In("x:0", b.FeedRef("x"), x_offset, 16);
+  for (const auto& [name, offset] : variables) {
+    const int32_t v = b.Variable(name, 4, offset);
+    b.plan().variables[v].read_before_write = b.plan().variables[v].written = true;
+    ComputeStep& update = b.Compute("update_" + name, "AddTo", {{offset, 4}, {x_offset, 4}}, {}, {b.AfterIn()});
+    update.input_variables = {v, -1};
+    update.writes_variables = {v};
+  }
+  return b.Build();
+}
+
+// Executors find variables where the others have left them: a graph is good for every turn, until memory moves.
+TEST(StreamGraphTest, GraphsOutliveTheTurnsOfOthers) {
+  EmulatedCounts counts;
+  EmulatedOptions options;
+  options.max_delay_microseconds = 50;
+  options.counts = &counts;
+  StreamRuntime runtime(options, GraphCapture::kOn);
+  const auto large = runtime.Make(Updates(1 << 14, 192, {{"v", 0}, {"w", 64}, {"u", 128}})), small = runtime.Make(Updates(256, 64, {{"w", 0}}));
+  const auto in_the_way = runtime.Make(Updates(1 << 14, 0, {{"v", 64}})), larger = runtime.Make(Updates(1 << 16, 64, {{"u", 0}}));
+  ASSERT_TRUE(large.ok() && small.ok() && in_the_way.ok() && larger.ok());
+  std::map<std::string, float> expected;
+  for (const char* name : {"u", "v", "w"}) {
+    expected[name] = 0;
+    ASSERT_TRUE(runtime.variables.Set(name, Tensor::Vector<float>({0, 0, 0, 0})).ok());
+  }
+  float x = 0;
+  const auto step = [&](Executor& executor) {
+    x += 1;
+    StepStats stats;
+    const absl::Status ran = executor.RunStep({Tensor::Vector<float>({x, 0, 0, 0})}, nullptr, &stats);
+    EXPECT_TRUE(ran.ok()) << ran;
+    for (const PlanVariable& variable : executor.plan().variables) expected[variable.name] += x;
+    return stats.replayed;
+  };
+  const auto turns = [&](int first_replayed) {
+    for (int turn = 0; turn < 4; ++turn) {
+      for (Executor* executor : {large->get(), small->get()}) EXPECT_EQ(step(*executor), turn >= first_replayed) << turn;
+    }
+  };
+  turns(1);
+  EXPECT_EQ(counts.captures, 2);
+  step(**in_the_way);
+  for (int turn = 0; turn < 2; ++turn) {
+    for (Executor* executor : {large->get(), small->get(), in_the_way->get()}) step(*executor);
+  }
+  step(**larger);
+  turns(1);
+  for (const auto& [name, value] : expected) EXPECT_EQ(runtime.variables.Read(name)->as<float>()[0], value) << name;
 }
 
 // IsSet asks the host: the graph of a step where the variable had no value must not be replayed once it has one.
