@@ -20,6 +20,7 @@
 #include "passes/control_flow/lower_sparse_matrices.h"
 #include "passes/control_flow/lower_switches.h"
 #include "passes/control_flow/symbolic_gradients.h"
+#include "passes/control_flow/xla_ops.h"
 #include "passes/devices/add_send_recv.h"
 #include "passes/devices/place_devices.h"
 #include "passes/initial_shapes.h"
@@ -35,9 +36,11 @@
 #include "passes/rewrite/fuse_norms.h"
 #include "passes/rewrite/gather_updates.h"
 #include "passes/rewrite/keep_accumulators.h"
+#include "passes/rewrite/keep_stages.h"
 #include "passes/rewrite/known_words.h"
 #include "passes/rewrite/lower_prints.h"
 #include "passes/rewrite/lower_strings.h"
+#include "passes/rewrite/lower_xla.h"
 #include "passes/rewrite/negate_last.h"
 #include "passes/rewrite/order_variable_accesses.h"
 #include "passes/rewrite/pack_rows.h"
@@ -81,8 +84,23 @@ struct Branches {
   bool exact_sizes = false;  // sizes that follow from values are asked for
 };
 
+// XLA's ops have shapes now, so that they can be other ops, whose shapes are inferred in turn.
+absl::Status LowerXlaOps(const CompileRequest& request, Prepared& prepared, std::vector<GuardedNode>& guarded) {
+  MR_ASSIGN_OR_RETURN(const std::vector<NodeId> now, LowerXla(prepared.graph, request.ops));
+  if (now.empty()) return absl::OkStatus();
+  for (GuardedNode& node : guarded) {
+    node.node = now[node.node.value];
+    node.guard.node = now[node.guard.node.value];
+  }
+  MR_ASSIGN_OR_RETURN(prepared.inferred, InferShapesAndFold(prepared.graph, request.ops, request.oracle, request.variable_types));
+  return absl::OkStatus();
+}
+
 // Pruned, inlined and typed. `needed`: the signature, with nodes whose effects must happen.
 absl::Status PrepareTypes(const CompileRequest& request, Branches branches, Prepared& prepared, Signature& needed) {
+  const bool holds_xla = HoldsXlaOps(request.graph);
+  const OpRegistry with_xla = holds_xla ? WithXlaOps(request.ops) : OpRegistry();
+  const OpRegistry& ops = holds_xla ? with_xla : request.ops;
   // Prune first: nothing later should look at nodes that do not run.
   {
     const PassClock::Run run(request.clock, "prune");
@@ -101,7 +119,7 @@ absl::Status PrepareTypes(const CompileRequest& request, Branches branches, Prep
     unroll.exact_sizes = branches.exact_sizes;
     unroll.targets = request.signature.targets;
     unroll.questions = {request.signature.answers, request.signature.ask, request.signature.guesses};
-    MR_ASSIGN_OR_RETURN(UnrollResult expanded, Expand(prepared.graph, request.ops, &request.oracle, std::move(unroll), guarded));
+    MR_ASSIGN_OR_RETURN(UnrollResult expanded, Expand(prepared.graph, ops, &request.oracle, std::move(unroll), guarded));
     needed = request.signature;
     if (request.signature.ask) needed.targets.clear();
     needed.targets.insert(needed.targets.end(), expanded.effects.begin(), expanded.effects.end());
@@ -110,8 +128,8 @@ absl::Status PrepareTypes(const CompileRequest& request, Branches branches, Prep
   }
   // Types next: every later pass counts bytes. Shape arithmetic is folded on the way, because rules need its values.
   const PassClock::Run run(request.clock, "infer shapes");
-  MR_ASSIGN_OR_RETURN(prepared.inferred, InferShapesAndFold(prepared.graph, request.ops, request.oracle,
-                                                            request.variable_types));
+  MR_ASSIGN_OR_RETURN(prepared.inferred, InferShapesAndFold(prepared.graph, ops, request.oracle, request.variable_types));
+  if (holds_xla) MR_RETURN_IF_ERROR(LowerXlaOps(request, prepared, guarded));
   // Types say which nodes of branches have shapes that may be wrong where the branch is not taken; rules have seen them all.
   GuardFailures(prepared.graph, guarded);
   // What only fed the folded nodes is gone now.
@@ -259,7 +277,7 @@ bool HoldsCallsOrControlFlow(const Graph& graph) {
   const auto goes = [](const std::string& op) {
     Node node;
     node.op = op;
-    return IsPlannedAway(op) || IsPartitionedCall(node) || op.rfind("StringToHashBucket", 0) == 0 || op == "PrintV2" || HoldsKeptResource(op);
+    return IsPlannedAway(op) || IsPartitionedCall(node) || op.rfind("StringToHashBucket", 0) == 0 || WritesText(node) || HoldsKeptResource(op);
   };
   PerOp<bool, decltype(goes)> goes_away(goes);
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
@@ -290,6 +308,7 @@ absl::StatusOr<UnrollResult> Expand(Graph& graph, const OpRegistry& ops, KernelO
     MR_ASSIGN_OR_RETURN(lowered, LowerConditionals(graph, ops, form));
     lowered = lowered || called;
   }
+  DropPipelines(graph);
   // Calls gone, replicas' nodes are where they belong together, and what no device has a kernel for is other ops.
   MR_RETURN_IF_ERROR(LowerCollectives(graph).status());
   MR_RETURN_IF_ERROR(ExpandOps(graph).status());
@@ -303,6 +322,7 @@ absl::StatusOr<UnrollResult> Expand(Graph& graph, const OpRegistry& ops, KernelO
     // Turns are nodes now, so what they look up is, too.
     MR_RETURN_IF_ERROR(LowerStrings(graph, unroll.whole == nullptr ? graph : *unroll.whole, ops, *oracle).status());
   }
+  if (oracle != nullptr) MR_RETURN_IF_ERROR(DeclareStagingAreas(graph, unroll.whole == nullptr ? graph : *unroll.whole, ops, *oracle));
   MR_RETURN_IF_ERROR(KeepAccumulators(graph, unroll.whole == nullptr ? graph : *unroll.whole).status());
   if (unroll.questions.ask) {
     // What asks has no effects but those of the loops that lead to its questions, and the nodes of what was left undone may

@@ -94,6 +94,8 @@ bool IsTableOp(const Node& node) { return IsTable(node) || IsChangingTable(node)
 
 bool IsNextAsOptional(const Node& node) { return node.op == "IteratorGetNextAsOptional"; }
 
+bool WritesText(const Node& node) { return node.op == "PrintV2" || node.op == "WriteFile"; }
+
 bool NeverWaits(const Node& node) { return node.op == "Const" || node.op == "VarHandleOp"; }
 
 bool HoldsNode(const Graph& graph, absl::FunctionRef<bool(const Node&)> predicate) {

@@ -46,6 +46,9 @@ bool IsTableOp(const Node& node);  // any of these
 // What an input pipeline hands over in one variant. Its parts are fed, as outputs of the node, and then it has a value.
 bool IsNextAsOptional(const Node& node);
 
+// A text goes to people or into a file, where the order of turns and calls is to be kept though the text may be a constant.
+bool WritesText(const Node& node);
+
 // Constants and handles are there from the beginning of a step.
 bool NeverWaits(const Node& node);
 

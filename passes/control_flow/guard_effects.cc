@@ -184,7 +184,7 @@ absl::Status GuardWriter::Visit(NodeId id, const Guard& guard, NodeId unsure) {
   const OpDef* def = ops_.Find(op);
   if (def == nullptr || graph_.node(id).inputs.empty()) return absl::OkStatus();
   const bool writes = def->WritesVariables();
-  if (unsure.valid() && (writes || def->state_bytes > 0 || op == "PrintV2" || op == "Assert")) {
+  if (unsure.valid() && (writes || def->state_bytes > 0 || WritesText(graph_.node(id)) || op == "Assert")) {
     return absl::UnimplementedError(absl::StrCat("node '", graph_.node(id).name, "' (", op, ") has an effect behind node '",
                                                  graph_.node(unsure).name, "' (", graph_.node(unsure).op,
                                                  "), whose inputs are there under conditions that differ by more than one predicate"));
@@ -228,7 +228,7 @@ absl::Status GuardWriter::Visit(NodeId id, const Guard& guard, NodeId unsure) {
     either.reason = kReason;
     const OutputRef value = {places_.AddBefore(graph_, id, std::move(either)), 0};
     graph_.mutable_node(id).inputs[0] = value;
-  } else if (def->state_bytes > 0 || op == "PrintV2") {
+  } else if (def->state_bytes > 0 || WritesText(graph_.node(id))) {
     const OutputRef holds = Expression(id, guard);
     graph_.mutable_node(id).inputs.push_back(holds);
     graph_.mutable_node(id).attrs.Set(kGuarded, true);

@@ -401,7 +401,7 @@ absl::Status Inliner::WaitForArguments(const Frame& frame) {
 
 // It, or one of the functions that it speaks of.
 bool Inliner::Prints(const Node& node) {
-  if (node.op == "PrintV2") return true;
+  if (WritesText(node)) return true;
   const auto function_prints = [&](const std::string& name) {
     const auto [known, is_new] = prints_.emplace(name, false);
     const auto found = is_new && library_ != nullptr ? library_->find(name) : Graph::Library::const_iterator();

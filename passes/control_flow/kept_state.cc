@@ -1,8 +1,14 @@
 #include "passes/control_flow/kept_state.h"
 
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "graph/hidden_state.h"
+#include "graph/parameters.h"
+#include "graph/variable_name.h"
 #include "passes/control_flow/control_flow_ops.h"
 
 namespace millrace {
@@ -11,6 +17,8 @@ namespace {
 bool PassesOn(const Node& node) {
   return !node.inputs.empty() && (node.op == "Identity" || node.op == "RefIdentity" || IsSwitch(node) || IsEnter(node));
 }
+
+bool IsOfStrings(const Node& node) { return IsVariable(node) && node.attrs.GetOr<DataType>("dtype", DataType::kInvalid) == DataType::kString; }
 
 }  // namespace
 
@@ -29,17 +37,26 @@ KeptState::KeptState() {
   attrs.Set(kStartsEmpty, true);
 }
 
+bool IsStagingOp(const Node& node) {
+  constexpr std::string_view kUsers[] = {"Stage", "Unstage", "StagePeek", "StageSize", "StageClear"};
+  return node.op == kStagingArea || std::find(std::begin(kUsers), std::end(kUsers), node.op) != std::end(kUsers);
+}
+
 bool IsAccumulator(const Node& node) { return absl::EndsWith(node.op, "ConditionalAccumulator"); }
 bool IsQueue(const Node& node) {
-  return absl::StartsWith(node.op, "FIFOQueue") || absl::StartsWith(node.op, "PaddingFIFOQueue") || absl::StartsWith(node.op, "RandomShuffleQueue");
+  return absl::StartsWith(node.op, "FIFOQueue") || absl::StartsWith(node.op, "PaddingFIFOQueue") || absl::StartsWith(node.op, "RandomShuffleQueue") ||
+         absl::StartsWith(node.op, "PriorityQueue") || node.op == kStagingArea;
 }
 
 std::string NameOfKeptState(const Node& resource) {
   const char* const suffix = IsChangingTable(resource) ? "/table"
+                             : IsStagingOp(resource)   ? "/staged"
                              : IsQueue(resource)       ? "/queue"
                              : IsAccumulator(resource) ? "/accumulator"
+                             : IsOfStrings(resource)   ? "/assigned"
                                                        : nullptr;
-  return suffix == nullptr ? std::string() : absl::StrCat(NameOfResource(resource), suffix);
+  if (suffix == nullptr) return std::string();
+  return absl::StrCat(IsVariable(resource) ? VariableName(resource) : NameOfResource(resource), suffix);
 }
 
 void BecomeKeptState(const KeptState& state, Node& resource) {

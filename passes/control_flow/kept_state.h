@@ -22,10 +22,15 @@ struct KeptState {
   int64_t bytes = 0;
 };
 
-bool IsAccumulator(const Node& node);  // of gradients
-bool IsQueue(const Node& node);        // whose elements leave in the order in which they came, or in any
+// Declares what a Stage fills and an Unstage empties (rewrite/keep_stages.h): TensorFlow has no node for it.
+inline constexpr char kStagingArea[] = "_StagingArea";
+bool IsStagingOp(const Node& node);  // such a node, or one that uses it
 
-// The variable that such a resource becomes where it is kept: a table that may change, an accumulator, a queue. Empty of other nodes.
+bool IsAccumulator(const Node& node);  // of gradients
+bool IsQueue(const Node& node);        // a staging area, or one whose elements leave in the order in which they came, in that of their priorities, or in any
+
+// The variable that such a resource becomes where it is kept: a table that may change, an accumulator, a queue, a staging area; or that
+// says whether a variable of strings is initialised. Empty of other nodes.
 std::string NameOfKeptState(const Node& resource);
 
 // The node declares the variable in place of the resource.

@@ -25,7 +25,7 @@ constexpr int64_t kMostBytes = int64_t{1} << 60;
 
 struct Use {
   const char* op;
-  bool gives = false, takes = false, closes = false;
+  bool gives = false, takes = false, closes = false, peeks = false;
 };
 
 // By TensorFlow's op, without "Resource" before it and "V2" behind.
@@ -44,7 +44,12 @@ const std::map<std::string, Use>& Uses() {
       {"QueueDequeueUpTo", {"_QueueDequeue", false, true}},
       {"QueueClose", {"_QueueClose", false, false, true}},
       {"QueueIsClosed", {"_QueueIsClosed"}},
-      {"QueueSize", {"_QueueCount"}}};
+      {"QueueSize", {"_QueueCount"}},
+      {"Stage", {"_QueueEnqueue", true, false}},
+      {"Unstage", {"_QueueDequeue", false, true}},
+      {"StagePeek", {"_QueuePeek", false, false, false, true}},
+      {"StageClear", {"_QueueClear"}},
+      {"StageSize", {"_QueueCount"}}};
   return uses;
 }
 
@@ -60,6 +65,11 @@ QueueLayout LayoutOfQueue(const Node& queue) {
   layout.shapes = queue.attrs.GetOr<std::vector<Shape>>("shapes", {});
   // Whole numbers of which nothing else is said are single ones: tokens.
   if (layout.shapes.empty() && layout.dtypes.size() == 1 && IsInteger(layout.dtypes[0])) layout.shapes = {Shape()};
+  layout.by_priority = absl::StartsWith(queue.op, "PriorityQueue");
+  if (layout.by_priority) {
+    if (layout.shapes.size() == layout.dtypes.size()) layout.shapes.insert(layout.shapes.begin(), Shape());
+    layout.dtypes.insert(layout.dtypes.begin(), DataType::kInt64);
+  }
   layout.shuffles = absl::StartsWith(queue.op, "RandomShuffle");
   layout.stay = queue.attrs.GetOr<int64_t>("min_after_dequeue", 0);
   layout.seed = queue.attrs.GetOr<int64_t>("seed", 0);
@@ -74,8 +84,8 @@ bool IsQueueOfNumbers(const Node& node) {
 
 // What a step gives comes before what it takes: a queue that is full has room for as much again. Large capacities are there to be never
 // reached, and have less.
-int64_t RoomOf(const QueueLayout& layout) {
-  if (layout.of_tokens()) return layout.capacity > 0 ? std::min(layout.capacity, kQueueRoom) : kQueueRoom;
+int64_t RoomOf(const Node& queue, const QueueLayout& layout) {
+  if (layout.of_tokens() && queue.op != kStagingArea) return layout.capacity > 0 ? std::min(layout.capacity, kQueueRoom) : kQueueRoom;
   constexpr int64_t kMostStay = int64_t{1} << 40;
   const int64_t least = std::max(kQueueRoom, 2 * (std::min(layout.stay, kMostStay) + 1));
   return layout.capacity > 0 ? 2 * std::min(layout.capacity, std::max(least, kQueueBytes / layout.element_bytes())) : least;
@@ -121,7 +131,7 @@ absl::StatusOr<KeptState> Describe(const Node& resource, const std::map<std::str
                                                      ", expected 0 or more"));
     }
     layout.WriteTo(kept.attrs);
-    const int64_t room = RoomOf(layout), element_bytes = layout.element_bytes();
+    const int64_t room = RoomOf(resource, layout), element_bytes = layout.element_bytes();
     if (room > kMostBytes / element_bytes) {
       return absl::InvalidArgumentError(absl::StrCat("node '", resource.name, "' (", resource.op, "): ", room, " elements of ", element_bytes,
                                                      " bytes are more than any memory has room for"));
@@ -159,6 +169,10 @@ class Keeper {
       for (NodeId closer : closers) ComeAfter(givers_[name], closer);
       givers_[name].insert(givers_[name].end(), closers.begin(), closers.end());
     }
+    for (const auto& [name, peekers] : peekers_) {
+      for (NodeId peeker : peekers) ComeAfter(givers_[name], peeker);
+      givers_[name].insert(givers_[name].end(), peekers.begin(), peekers.end());
+    }
     for (const auto& [name, takers] : takers_) {
       for (NodeId taker : takers) ComeAfter(givers_[name], taker);
     }
@@ -181,6 +195,7 @@ class Keeper {
     }
     if (use->gives) givers_[NameOfResource(resource)].push_back(id);
     if (use->closes) closers_[NameOfResource(resource)].push_back(id);
+    if (use->peeks) peekers_[NameOfResource(resource)].push_back(id);
     if (use->takes) takers_[NameOfResource(resource)].push_back(id);
     users_.emplace_back(id, std::move(kept));
     return absl::OkStatus();
@@ -250,7 +265,7 @@ class Keeper {
   Graph& graph_;
   const std::map<std::string, Shape> shapes_;
   std::vector<std::pair<NodeId, KeptState>> resources_, users_;
-  std::map<std::string, std::vector<NodeId>> givers_, closers_, takers_;  // by the resource's name
+  std::map<std::string, std::vector<NodeId>> givers_, closers_, peekers_, takers_;  // by the resource's name
   CreationPlaces places_;
 };
 
@@ -259,7 +274,7 @@ class Keeper {
 bool HoldsKeptResource(const std::string& op) {
   Node node;
   node.op = op;
-  return IsAccumulator(node) || IsQueue(node);
+  return IsAccumulator(node) || IsQueue(node) || IsStagingOp(node);
 }
 
 absl::StatusOr<bool> KeepAccumulators(Graph& graph, const Graph& whole) { return Keeper(graph, whole).Run(); }

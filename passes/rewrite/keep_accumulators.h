@@ -5,8 +5,8 @@
 //       becomes    VarHandleOp {uint8[n]} ──► _AccumulatorApply, _AccumulatorTake
 //
 // What takes waits in TensorFlow until enough is there. Here it comes after all that gives and does not itself wait for what is taken, and
-// what closes a queue comes between; if that is too little, nothing else could come, and the step is an error. So it is where turns of a
-// loop together give more than there is room for, though each takes as much as it gives.
+// what closes a queue or looks into a staging area comes between; if that is too little, nothing else could come, and the step is an
+// error. So it is where turns of a loop together give more than there is room for, though each takes as much as it gives.
 #ifndef MILLRACE_PASSES_REWRITE_KEEP_ACCUMULATORS_H_
 #define MILLRACE_PASSES_REWRITE_KEEP_ACCUMULATORS_H_
 

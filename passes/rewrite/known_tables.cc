@@ -64,7 +64,8 @@ void VisitResources(const Graph& graph, const Node& node, const std::set<std::st
   }
 }
 
-// What turns carry on is not known, and without it there is an order.
+}  // namespace
+
 void CutLoops(Graph& graph) {
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
     if (!graph.alive(NodeId{i}) || !IsMerge(graph.node(NodeId{i}))) continue;
@@ -73,8 +74,6 @@ void CutLoops(Graph& graph) {
     merge.inputs.erase(std::remove_if(merge.inputs.begin(), merge.inputs.end(), turns), merge.inputs.end());
   }
 }
-
-}  // namespace
 
 absl::StatusOr<Graph> WhatRunsFor(const Graph& whole, const OpRegistry& ops, absl::FunctionRef<bool(const Node&)> predicate) {
   Signature signature;

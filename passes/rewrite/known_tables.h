@@ -27,6 +27,9 @@ struct TableContents {
 // fed: what they are in other steps is not known, and no reason to fail.
 absl::StatusOr<Graph> WhatRunsFor(const Graph& whole, const OpRegistry& ops, absl::FunctionRef<bool(const Node&)> predicate);
 
+// Takes away what turns carry on: it is not known, and without it there is an order.
+void CutLoops(Graph& graph);
+
 // Visits these nodes in creation order, with what is known of what they take. Those in branches and bodies may be visited, by what nodes
 // then, or how often is not known: (a resource that it may be, the node of the graph that has the branch).
 absl::Status VisitWithValues(const Graph& whole, const OpRegistry& ops, KernelOracle& oracle, absl::FunctionRef<bool(const Node&)> predicate,

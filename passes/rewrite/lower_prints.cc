@@ -1,5 +1,8 @@
 #include "passes/rewrite/lower_prints.h"
 
+#include <algorithm>
+#include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "passes/control_flow/text_source.h"
@@ -23,6 +26,27 @@ void PrintValues(Graph& graph, NodeId id) {
   print.control_inputs = std::move(waits);
 }
 
+// Texts that one op makes of numbers.
+bool MakesText(const std::string& op) {
+  constexpr std::string_view kMaking[] = {"AsString", "EncodeJpeg", "EncodeJpegVariableQuality", "EncodePng", "EncodeWav", "SerializeTensor", "StringFormat"};
+  return std::find(std::begin(kMaking), std::end(kMaking), op) != std::end(kMaking);
+}
+
+// The same of a file and its contents.
+void WriteValues(Graph& graph, NodeId id) {
+  Node& write = graph.mutable_node(id);
+  if (write.inputs.size() < 2) return;
+  auto waits = write.control_inputs;
+  const Node& text = graph.node(SourceOfText(graph, write.inputs[1], waits));
+  if (!MakesText(text.op)) return;
+  for (const auto& [name, value] : text.attrs) write.attrs.Set(name, value);
+  write.attrs.Set("text_op", text.op);
+  write.op = "_WriteFileMade";
+  write.inputs.erase(write.inputs.begin() + 1);
+  write.inputs.insert(write.inputs.begin() + 1, text.inputs.begin(), text.inputs.end());
+  write.control_inputs = std::move(waits);
+}
+
 template <typename Change>
 void ForEach(Graph& graph, const char* op, Change change) {
   for (int32_t i = 0; i < graph.num_ids(); ++i) {
@@ -34,15 +58,18 @@ void ForEach(Graph& graph, const char* op, Change change) {
 
 void LowerPrints(Graph& graph) {
   ForEach(graph, "PrintV2", [&](NodeId id) { PrintValues(graph, id); });
+  ForEach(graph, "WriteFile", [&](NodeId id) { WriteValues(graph, id); });
 }
 
 void SilencePrints(Graph& graph) {
-  ForEach(graph, "PrintV2", [&](NodeId id) {
-    Node& print = graph.mutable_node(id);
-    print.op = "NoOp";
-    print.inputs.clear();
-    print.attrs = AttrMap();
-  });
+  for (const char* op : {"PrintV2", "WriteFile"}) {
+    ForEach(graph, op, [&](NodeId id) {
+      Node& print = graph.mutable_node(id);
+      print.op = "NoOp";
+      print.inputs.clear();
+      print.attrs = AttrMap();
+    });
+  }
   ForEach(graph, "Print", [&](NodeId id) {
     Node& print = graph.mutable_node(id);
     if (print.inputs.empty()) return;

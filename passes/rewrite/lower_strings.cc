@@ -1,6 +1,7 @@
 #include "passes/rewrite/lower_strings.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <set>
@@ -28,11 +29,27 @@ absl::Status Refuse(const Node& node, const std::string& why) {
   return absl::UnimplementedError(absl::StrCat("node '", node.name, "' (", node.op, "): ", why));
 }
 
+bool AsksForPresence(const Node& node) { return node.op == "VarIsInitializedOp" || node.op == "IsVariableInitialized"; }
+
 // Reads or assigns what a variable holds, or asks whether it holds anything.
 bool UsesVariable(const Node& node) {
   const bool assigns = (node.op == "Assign" || node.op == "AssignVariableOp") && node.inputs.size() == 2;
-  const bool reads = (node.op == "ReadVariableOp" || node.op == "VarIsInitializedOp" || node.op == "IsVariableInitialized") && node.inputs.size() == 1;
+  const bool reads = (node.op == "ReadVariableOp" || AsksForPresence(node)) && node.inputs.size() == 1;
   return assigns || reads;
+}
+
+// Elements of a vector.
+Tensor EntriesAt(const Tensor& vector, const std::vector<int64_t>& rows) {
+  Tensor taken(vector.dtype(), Shape({static_cast<int64_t>(rows.size())}));
+  const int64_t bytes = DataTypeSize(vector.dtype());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (vector.dtype() == DataType::kString) {
+      taken.mutable_strings()[i] = vector.strings()[rows[i]];
+    } else {
+      std::memcpy(static_cast<char*>(taken.mutable_data()) + i * bytes, static_cast<const char*>(vector.data()) + rows[i] * bytes, bytes);
+    }
+  }
+  return taken;
 }
 
 class Lowering {
@@ -133,7 +150,7 @@ class Lowering {
       const bool only_filled = CanKeepTableOfWords(table) && IsTableInitializer(user) && asked.count(name) == 0;
       if (changed != changed_by.end() && !only_filled) {
         known = absl::UnimplementedError(absl::StrCat("it is filled by '", changed->second, "' in the same step"));
-      } else if (IsMutableTable(table) && !IsTableExport(user)) {
+      } else if (IsMutableTable(table) && (!IsTableExport(user) || !CanKeepTable(table))) {
         MR_ASSIGN_OR_RETURN(const KnownTables* const tables, Known());
         known = tables->Of(table, user).status();
       }
@@ -165,6 +182,7 @@ class Lowering {
   absl::Status Visit(NodeId id) {
     const Node& node = graph_.node(id);
     if (IsTableFind(node) || IsTableSize(node)) return ReadTable(id);
+    if (IsTableExport(node)) return ExportTable(id);
     if (IsVariableOfWords(node)) {
       changed_ = true;
       if (node.op != "VarHandleOp") references_.push_back(id);
@@ -209,6 +227,39 @@ class Lowering {
     return absl::OkStatus();
   }
 
+  // Keys and values that count, in the order in which the table was given them.
+  absl::Status ExportTable(NodeId id) {
+    const Node& exporter = graph_.node(id);
+    if (exporter.inputs.size() != 1) return Refuse(exporter, "has the wrong number of inputs");
+    MR_ASSIGN_OR_RETURN(const KnownTables* const tables, Known());
+    MR_ASSIGN_OR_RETURN(const TableContents contents, tables->Of(TableOf(exporter), exporter));
+    const absl::StatusOr<Table> made =
+        Table::Create(AttrMap({{"keys", contents.keys}, {"values", contents.values}, {"replaces", IsMutableTable(TableOf(exporter))}}));
+    if (!made.ok()) return absl::InvalidArgumentError(absl::StrCat("node '", exporter.name, "' (", exporter.op, "): ", made.status().message()));
+    std::vector<int64_t> rows;
+    for (int64_t i = 0; i < contents.keys.num_elements(); ++i) {
+      if (made->Find(contents.keys, i) == i) rows.push_back(i);
+    }
+    const std::vector<Tensor> parts = {EntriesAt(contents.keys, rows), EntriesAt(contents.values, rows)};
+    std::vector<OutputRef> constants;
+    for (const Tensor& part : parts) {
+      Node constant;
+      constant.name = absl::StrCat(graph_.node(id).name, "/known");
+      constant.op = "Const";
+      constant.attrs = AttrMap{{"dtype", part.dtype()}, {"value", part}};
+      constants.push_back({graph_.AddUnique(std::move(constant)), 0});
+    }
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+      if (!graph_.alive(NodeId{i})) continue;
+      for (OutputRef& input : graph_.mutable_node(NodeId{i}).inputs) {
+        if (input.node == id && input.index < static_cast<int32_t>(constants.size())) input = constants[input.index];
+      }
+    }
+    BecomeNoOp(graph_, id);
+    changed_ = true;
+    return absl::OkStatus();
+  }
+
   // What assigns passes on what it is given, or nothing.
   absl::Status UseWords(NodeId id) {
     Node& node = graph_.mutable_node(id);
@@ -224,18 +275,66 @@ class Lowering {
       read.inputs = {{known, 0}};
       read.attrs = AttrMap{{"T", DataType::kString}};
     } else if (node.op == "AssignVariableOp") {
+      const std::string name = NameOfKeptState(TableOf(node));
       BecomeNoOp(graph_, id);
+      if (IsAskedFor()) Mark(id, name);
     } else if (node.op == "Assign") {
+      const std::string name = NameOfKeptState(TableOf(node));
       const OutputRef value = node.inputs[1];
       node.op = "Identity";
       node.inputs = {value};
       node.attrs = AttrMap{{"T", DataType::kString}};
-    } else {
+      if (IsAskedFor()) MarkBefore(id, name);
+    } else if (TableOf(node).attrs.Has(kRestoredWords)) {
       node.op = "Const";
       node.inputs.clear();
       node.attrs = AttrMap{{"dtype", DataType::kBool}, {"value", Tensor::Scalar<bool>(true)}};
+    } else {
+      const NodeId mark = MarkOf(NameOfKeptState(TableOf(node)));
+      Node& question = graph_.mutable_node(id);
+      question.op = "VarIsInitializedOp";
+      question.inputs = {{mark, 0}};
+      question.attrs = AttrMap();
     }
     return absl::OkStatus();
+  }
+
+  // Whether steps may ask if variables are initialised. Those of strings have a number beside them then, which is assigned where they are.
+  bool IsAskedFor() {
+    if (!asked_for_) asked_for_ = HoldsAny(whole_, AsksForPresence);
+    return *asked_for_;
+  }
+
+  NodeId MarkOf(const std::string& name) {
+    Node mark;
+    mark.name = name;
+    mark.op = "VarHandleOp";
+    mark.attrs = AttrMap{{"dtype", DataType::kUint8}, {"shape", Shape()}, {"shared_name", name}};
+    return graph_.AddUnique(std::move(mark));
+  }
+
+  // The NoOp assigns it.
+  void Mark(NodeId id, const std::string& name) {
+    const NodeId mark = MarkOf(name);
+    Node one;
+    one.name = absl::StrCat(name, "/one");
+    one.op = "Const";
+    one.attrs = AttrMap{{"dtype", DataType::kUint8}, {"value", Tensor::Scalar<uint8_t>(1)}};
+    const NodeId constant = graph_.AddUnique(std::move(one));
+    Node& assign = graph_.mutable_node(id);
+    assign.op = "AssignVariableOp";
+    assign.inputs = {{mark, 0}, {constant, 0}};
+    assign.attrs = AttrMap{{"dtype", DataType::kUint8}};
+  }
+
+  void MarkBefore(NodeId id, const std::string& name) {
+    Node assign;
+    assign.name = absl::StrCat(graph_.node(id).name, "/assigned");
+    assign.op = "NoOp";
+    assign.control_inputs = graph_.node(id).control_inputs;
+    const NodeId marks = graph_.AddUnique(std::move(assign));
+    Mark(marks, name);
+    graph_.mutable_node(id).control_inputs.push_back(marks);
   }
 
   // A variable of TensorFlow 1, which what reads it takes as it is.
@@ -286,6 +385,7 @@ class Lowering {
   std::optional<KnownWords> words_;
   std::set<std::string> assigned_;  // variables of strings, in this step
   std::vector<NodeId> handles_, references_;
+  std::optional<bool> asked_for_;
   bool changed_ = false;
 };
 

@@ -9,8 +9,8 @@
 // are kept in variables (keep_tables.h), with words as keys, too: their hashes, so what steps look up and insert is known when planning.
 //
 // Variables of strings are constants where the whole graph assigns them once, with what is known, or a checkpoint gives them their value
-// and the step assigns nothing to them. Whether one is initialised is not kept: it is said to be. What only fills a table of words with
-// what is known is no step's business, as those that look in it have constants.
+// and the step assigns nothing to them. Whether one is initialised is so of a number beside it, NAME/assigned. What only fills a table of
+// words with what is known is no step's business, as those that look in it have constants; what exports it is constants itself.
 //
 // Needs: calls inlined, loops unrolled. Establishes: no op of IsTableOp is left. Unimplemented names a table to words that steps may
 // change, one of words that a checkpoint restores, one that nothing initialises with what is known, and one that comes from a file.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph/needed_nodes.h"
@@ -38,6 +39,36 @@ bool StartsPipeline(const Node& node) { return node.op == "MakeIterator"; }
 bool OnlyLeadsOn(const Node& node) {
   if (node.op == "Const" || IsVariable(node) || IsTable(node) || IsChangingTable(node)) return true;
   return !IsPlaceholder(node) && !RunsThoughFed(node) && !IsPlannedAway(node.op);
+}
+
+// The first nodes on the way back from the start of a pipeline that do something, or must be fed and are not.
+std::vector<NodeId> ComesBeforePipeline(const Graph& graph, const Node& start, absl::FunctionRef<bool(OutputRef)> is_fed,
+                                        absl::FunctionRef<bool(NodeId)> is_waited_for) {
+  std::vector<NodeId> found, open;
+  std::set<NodeId> seen;
+  const auto go_back = [&](const Node& node) {
+    for (OutputRef input : node.inputs) {
+      if (is_fed(input) || !seen.insert(input.node).second) continue;
+      (OnlyLeadsOn(graph.node(input.node)) ? open : found).push_back(input.node);
+    }
+  };
+  go_back(start);
+  while (!open.empty()) {
+    const Node& node = graph.node(open.back());
+    open.pop_back();
+    go_back(node);
+    for (NodeId control : node.control_inputs) {
+      if (is_waited_for(control) && seen.insert(control).second) found.push_back(control);
+    }
+  }
+  return found;
+}
+
+void WaitOnly(Node& start, const std::vector<NodeId>& before) {
+  start.control_inputs.insert(start.control_inputs.end(), before.begin(), before.end());
+  start.op = "NoOp";
+  start.inputs.clear();
+  start.attrs = AttrMap();
 }
 
 absl::Status CheckFeed(const Node& node, const std::string& name, const TensorType& fed) {
@@ -138,7 +169,7 @@ class Pruner {
     const auto for_each_need = [&](NodeId id, const auto& need) {
       const Node& node = graph_.node(id);
       if (StartsPipeline(node)) {
-        for (NodeId waited_for : ComesBeforePipeline(node)) need(waited_for);
+        for (NodeId waited_for : ComesBefore(node)) need(waited_for);
       } else {
         for (OutputRef input : node.inputs) need_tensor(input, need);
       }
@@ -152,27 +183,11 @@ class Pruner {
   // By control edges.
   bool IsWaitedFor(NodeId id) const { return feeds_.count({id, 0}) == 0 || RunsThoughFed(graph_.node(id)); }
 
-  // The first nodes on the way back from the start of a pipeline that do something, or must be fed and are not.
-  std::vector<NodeId> ComesBeforePipeline(const Node& start) const {
-    std::vector<NodeId> found, open;
-    std::set<NodeId> seen;
-    const auto go_back = [&](const Node& node) {
-      for (OutputRef input : node.inputs) {
-        const bool is_fed = feeds_.count(input) > 0 || (is_fed_[input.node.value] && IsNextAsOptional(graph_.node(input.node)));
-        if (is_fed || !seen.insert(input.node).second) continue;
-        (OnlyLeadsOn(graph_.node(input.node)) ? open : found).push_back(input.node);
-      }
+  std::vector<NodeId> ComesBefore(const Node& start) const {
+    const auto is_fed = [&](OutputRef input) {
+      return feeds_.count(input) > 0 || (is_fed_[input.node.value] && IsNextAsOptional(graph_.node(input.node)));
     };
-    go_back(start);
-    while (!open.empty()) {
-      const Node& node = graph_.node(open.back());
-      open.pop_back();
-      go_back(node);
-      for (NodeId control : node.control_inputs) {
-        if (IsWaitedFor(control) && seen.insert(control).second) found.push_back(control);
-      }
-    }
-    return found;
+    return ComesBeforePipeline(graph_, start, is_fed, [&](NodeId control) { return IsWaitedFor(control); });
   }
 
   void UseParts(NodeId optional) {
@@ -300,13 +315,7 @@ class Pruner {
   }
 
   void RewireInputs(Node& node) {
-    if (StartsPipeline(node)) {
-      const std::vector<NodeId> before = ComesBeforePipeline(node);
-      node.control_inputs.insert(node.control_inputs.end(), before.begin(), before.end());
-      node.op = "NoOp";
-      node.inputs.clear();
-      node.attrs = AttrMap();
-    }
+    if (StartsPipeline(node)) WaitOnly(node, ComesBefore(node));
     for (OutputRef& input : node.inputs) input = Renamed(input);
     absl::InlinedVector<NodeId, 2> controls;
     for (NodeId control : node.control_inputs) {
@@ -340,6 +349,35 @@ bool RunsThoughFed(const Node& node) {
   if (IsPlaceholder(node)) return false;
   return OpRegistry::Builtin().Find(node.op) != nullptr || IsPartitionedCall(node) || IsFunctionOp(node.op) || IsIf(node) || IsCase(node) ||
          IsWhile(node);
+}
+
+void DropPipelines(Graph& graph) {
+  std::vector<NodeId> open;
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    if (!graph.alive(NodeId{i}) || !StartsPipeline(graph.node(NodeId{i}))) continue;
+    Node& start = graph.mutable_node(NodeId{i});
+    const std::vector<NodeId> before = ComesBeforePipeline(graph, start, [](OutputRef) { return false; }, [](NodeId) { return true; });
+    for (OutputRef input : start.inputs) open.push_back(input.node);
+    WaitOnly(start, before);
+  }
+  if (open.empty()) return;
+  std::vector<int32_t> users(graph.num_ids(), 0);
+  const auto for_each_used = [&](const Node& node, const auto& visit) {
+    for (OutputRef input : node.inputs) visit(input.node);
+    for (NodeId control : node.control_inputs) visit(control);
+  };
+  for (int32_t i = 0; i < graph.num_ids(); ++i) {
+    if (graph.alive(NodeId{i})) for_each_used(graph.node(NodeId{i}), [&](NodeId used) { ++users[used.value]; });
+  }
+  while (!open.empty()) {
+    const NodeId id = open.back();
+    open.pop_back();
+    if (!graph.alive(id) || users[id.value] > 0 || !OnlyLeadsOn(graph.node(id))) continue;
+    for_each_used(graph.node(id), [&](NodeId used) {
+      if (--users[used.value] == 0) open.push_back(used);
+    });
+    graph.RemoveNode(id);
+  }
 }
 
 absl::StatusOr<Graph> Prune(const Graph& graph, const Signature& signature) {

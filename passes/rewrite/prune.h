@@ -35,6 +35,9 @@ bool RunsThoughFed(const Node& node);
 // _Fetch nodes have attr "index" (into signature.fetches), _Feed nodes attr "tensor" (the feed's name).
 absl::StatusOr<Graph> Prune(const Graph& graph, const Signature& signature);
 
+// Of a pruned graph without calls: what starts a pipeline in a function becomes such a NoOp, too, and the pipeline goes.
+void DropPipelines(Graph& graph);
+
 // The same without calls: what runs for the signature, for those who look at it. Of planning's limit (InlineFunctions) the default holds.
 absl::StatusOr<Graph> PruneAndInline(const Graph& graph, const Signature& signature, const OpRegistry& ops);
 

@@ -14,7 +14,7 @@ bool ChangesResource(const std::string& op) {
   constexpr std::string_view kChanging[] = {"AccumulatorApplyGradient", "AccumulatorSetGlobalStep", "AccumulatorTakeGradient", "LookupTableImport",
                                             "LookupTableInsert", "LookupTableRemove", "QueueClose", "QueueDequeue", "QueueDequeueMany",
                                             "QueueDequeueUpTo", "QueueEnqueue", "QueueEnqueueMany", "SparseAccumulatorApplyGradient",
-                                            "SparseAccumulatorTakeGradient"};
+                                            "SparseAccumulatorTakeGradient", "Stage", "StageClear", "Unstage"};
   const std::string name(absl::StripSuffix(absl::StripPrefix(op, "Resource"), "V2"));
   return std::find(std::begin(kChanging), std::end(kChanging), name) != std::end(kChanging);
 }

@@ -154,14 +154,13 @@ class Inferrer {
     for (OutputRef input : node.inputs) {
       const Node& producer = graph_.node(input.node);
       if (input.index < 0 || static_cast<size_t>(input.index) >= producer.outputs.size()) {
+        const std::string has = absl::StrCat(producer.outputs.size(), producer.outputs.size() == 1 ? " output" : " outputs");
         // A fetch is known by its tensor, not by the node that stands for it.
         if (node.op == "_Fetch") {
-          return absl::InvalidArgumentError(absl::StrCat("fetch '", graph_.TensorName(input), "': the node '", producer.name, "' has ",
-                                                         producer.outputs.size(), " outputs"));
+          return absl::InvalidArgumentError(absl::StrCat("fetch '", graph_.TensorName(input), "': the node '", producer.name, "' has ", has));
         }
         return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' (", node.op, ") takes output ",
-                                                       input.index, " of '", producer.name, "' (", producer.op,
-                                                       "), which has ", producer.outputs.size(), " outputs"));
+                                                       input.index, " of '", producer.name, "' (", producer.op, "), which has ", has));
       }
       types.push_back(&producer.outputs[input.index]);
       dynamic = dynamic || producer.dynamic_output(input.index);

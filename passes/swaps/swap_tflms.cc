@@ -34,7 +34,7 @@ std::vector<std::string> DescribeGraph(const SwapRequest& request) {
   int64_t edges = 0;
   for (int32_t i = 0; i < request.nodes.num_ids(); ++i) edges += static_cast<int64_t>(request.nodes.node(NodeId{i}).inputs.size());
   const double parameters = static_cast<double>(ParametersOf(request.nodes).bytes) / (1 << 20);
-  notes.push_back(absl::StrFormat("%d vertices, %d edges, %.2f MiB of parameters", request.nodes.num_nodes(), edges, parameters));
+  notes.push_back(absl::StrFormat("%d nodes, %d edges, %.2f MiB of parameters", request.nodes.num_nodes(), edges, parameters));
   int32_t largest = -1;
   int64_t largest_bytes = 0;
   for (int32_t i = 0; i < request.graph.num_operations(); ++i) {

@@ -29,7 +29,7 @@ namespace millrace {
 // parameters begin with where they were set.
 absl::Status CheckTflmsOptions(const TflmsOptions& options, const std::string& prefix = "planning.tflms.");
 
-// What is told of a graph in levels that is run in another order because they do not fit: vertices, edges, parameters and
+// What is told of a graph in levels that is run in another order because they do not fit: nodes, edges, parameters and
 // the largest operation, `why`, that nothing is copied, and the histogram of distances; a line each. `request` is the graph in levels.
 std::vector<std::string> DescribeUnswapped(const SwapRequest& request, const std::string& why);
 

@@ -121,8 +121,8 @@ std::vector<NodeId> Unroller::ControlsOfCall(const Run& run, NodeId id, const No
   for (const Value& input : call.inputs) AddAll(input.waits, controls);
   const bool enters = std::any_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) { return IsEnter(run.body->graph.node(input.node)); });
   if (enters) AddOnce(run.effects, controls);
-  if (run.enter.valid() && (run.body->first[id.value] || node.op == "PrintV2")) AddOnce(run.enter, controls);
-  for (size_t i = 0; i < node.inputs.size() && node.op == "PrintV2"; ++i) {
+  if (run.enter.valid() && (run.body->first[id.value] || WritesText(node))) AddOnce(run.enter, controls);
+  for (size_t i = 0; i < node.inputs.size() && WritesText(node); ++i) {
     AddAll(run.nodes[node.inputs[i].node.value].waits, controls);  // a text that is a constant in the turn has waited for lines before it
   }
   return controls;

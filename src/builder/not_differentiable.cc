@@ -21,7 +21,7 @@ const std::map<std::string, const char*>& Reasons() {
          "StatelessMultinomial", "StatelessRandomGetAlg", "StatelessRandomGetKeyCounter",
          "StatelessRandomGetKeyCounterAlg", "StatelessRandomUniformFullInt", "StatelessRandomUniformFullIntV2",
          "ReadFile", "RegexFullMatch", "RegexReplace", "ReduceJoin", "StatelessRandomUniformInt", "StatelessRandomUniformIntV2", "StaticRegexFullMatch", "StaticRegexReplace",
-         "DecodeBase64", "DecodeCompressed", "DecodePaddedRaw", "DecodeRaw", "EncodeBase64", "MatchingFiles", "UnicodeDecode", "UnicodeDecodeWithOffsets", "UnicodeEncode", "UnicodeScript", "UnicodeTranscode", "UnsortedSegmentJoin",
+         "DecodeBase64", "DecodeCompressed", "DecodeJSONExample", "DecodePaddedRaw", "DecodeRaw", "EncodeBase64", "MatchingFiles", "UnicodeDecode", "UnicodeDecodeWithOffsets", "UnicodeEncode", "UnicodeScript", "UnicodeTranscode", "UnsortedSegmentJoin",
          "DecodeAndCropJpeg", "DecodeBmp", "DecodeGif", "DecodeImage", "DecodeJpeg", "DecodePng", "DecodeWav", "DecodeWebP", "EncodeJpeg", "EncodeJpegVariableQuality", "EncodePng", "EncodeWav", "ExtractJpegShape",
          "SerializeTensor", "ShardedFilename", "ShardedFilespec", "SparseCrossV2", "StringFormat", "StringJoin", "StringLength", "StringLower", "StringNGrams", "StringSplit", "StringSplitV2", "StringStrip", "StringToHashBucket", "StringToHashBucketFast", "StringToHashBucketStrong", "Substr",
          "StringToNumber", "StringUpper", "TensorSummary",
@@ -43,7 +43,7 @@ const std::map<std::string, const char*>& Reasons() {
          "StatelessRandomUniformV2", "StatelessRandomBinomial", "StatelessShuffle", "StatelessTruncatedNormal", "StatelessTruncatedNormalV2"});
     add("it has no inputs to differentiate by",
         {"Const", "Empty", "Placeholder", "SummaryWriter", "Timestamp", "VarHandleOp", "Variable", "VariableV2", "_Feed"});
-    add("it has no results", {"Assert", "CloseSummaryWriter", "ControlTrigger", "CreateSummaryFileWriter", "FlushSummaryWriter", "NoOp", "WriteAudioSummary",
+    add("it has no results", {"Assert", "CloseSummaryWriter", "ControlTrigger", "CreateSummaryFileWriter", "FlushSummaryWriter", "NoOp", "WriteAudioSummary", "WriteFile",
          "WriteGraphSummary", "WriteHistogramSummary", "WriteImageSummary", "WriteRawProtoSummary", "WriteScalarSummary", "WriteSummary", "_Fetch"});
     add("the shapes of its results depend on values",
         {"ListDiff", "RaggedTensorToTensor", "SparseAdd", "SparseSlice", "SparseSparseMaximum", "SparseSparseMinimum", "SparseSplit",
@@ -51,7 +51,7 @@ const std::map<std::string, const char*>& Reasons() {
     add("it is there to make differentiation an error", {"PreventGradient"});
     add("its gradient is not written; TensorFlow's training graphs bring it along", {"BandedTriangularSolve", "CudnnRNNCanonicalToParams", "CudnnRNNCanonicalToParamsV2", "CudnnRNNParamsToCanonical", "CudnnRNNParamsToCanonicalV2", "Eig", "IsotonicRegression", "Lu", "MatrixSolveLs", "RaggedGather", "StatelessParameterizedTruncatedNormal", "TridiagonalMatMul", "TridiagonalSolve"});
     add("it is the derivative of Igamma by its first argument, which has no closed form", {"IgammaGradA"});
-    add("the passes insert it, after gradients", {"Recv", "Send", "_AccumulatorCount", "_AccumulatorTake", "_AddProducts", "_AsStringToHashBucket", "_FindInTable", "_Fused", "_FusedBatchNormEx", "_FusedBatchNormReluGrad", "_FusedConv2D", "_FusedConv3D", "_FusedMapReduce", "_FusedMatMul", "_FusedReduce", "_PrintFormatted", "_QueueCount", "_QueueDequeue", "_QueueIsClosed", "_SparseAccumulatorTake", "_SparseMatrixProduct", "_SumColumns", "_SumProducts", "_TableExport", "_TableFind", "_TableSize", "_View"});
+    add("the passes insert it, after gradients", {"Recv", "Send", "_AccumulatorCount", "_AccumulatorTake", "_AddProducts", "_AsStringToHashBucket", "_FindInTable", "_Fused", "_FusedBatchNormEx", "_FusedBatchNormReluGrad", "_FusedConv2D", "_FusedConv3D", "_FusedMapReduce", "_FusedMatMul", "_FusedReduce", "_PrintFormatted", "_QueueCount", "_QueueDequeue", "_QueueIsClosed", "_QueuePeek", "_SparseAccumulatorTake", "_SparseMatrixProduct", "_SumColumns", "_SumProducts", "_TableExport", "_TableFind", "_TableSize", "_View", "_WriteFileMade"});
     return all;
   }();
   return reasons;

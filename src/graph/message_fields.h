@@ -3,9 +3,21 @@
 #define MILLRACE_SRC_GRAPH_MESSAGE_FIELDS_H_
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace millrace {
+
+inline void AppendVarint(uint64_t value, std::string& to) {
+  for (; value >= 0x80; value >>= 7) to.push_back(static_cast<char>(value | 0x80));
+  to.push_back(static_cast<char>(value));
+}
+// A message, or a string, as a field of another.
+inline void AppendBytes(uint64_t field, std::string_view bytes, std::string& to) {
+  AppendVarint(field << 3 | 2, to);
+  AppendVarint(bytes.size(), to);
+  to.append(bytes);
+}
 
 // Fields of a message, one by one.
 class MessageFields {

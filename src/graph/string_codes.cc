@@ -14,6 +14,7 @@
 #include "graph/example_records.h"
 #include "graph/feature_crosses.h"
 #include "graph/feature_lists.h"
+#include "graph/json_example.h"
 #include "graph/matching_files.h"
 #include "graph/media_codes.h"
 #include "graph/sequence_records.h"
@@ -247,7 +248,8 @@ Outputs SegmentJoin(const AttrMap& attrs, const Tensor& strings, const Tensor& i
 absl::Span<const char* const> StringCodeOps() {
   static const std::vector<const char*> ops = [] {
     std::vector<const char*> all = {"DecodeBase64",         "DecodeCSV",              "DecodeCompressed",
-                                    "DecodePaddedRaw",      "DecodeRaw",              "EncodeBase64",
+                                    "DecodeJSONExample",    "DecodePaddedRaw",        "DecodeRaw",
+                                    "EncodeBase64",
                                     "MatchingFiles",        "ParseExample",           "ParseExampleV2",
                                     "ParseSequenceExample", "ParseSequenceExampleV2", "ParseSingleExample",
                                     "ParseTensor",          "ParseSingleSequenceExample", "SparseCrossV2",
@@ -277,6 +279,7 @@ Outputs StringCodes(std::string_view op, const AttrMap& attrs, absl::Span<const 
     const bool pad = attrs.GetOr<bool>("pad", false);
     return Changed(inputs[0], [pad](const std::string& text) { return ToBase64(text, pad); });
   }
+  if (op == "DecodeJSONExample") return Changed(inputs[0], ExampleFromJson);
   if (op == "DecodeBase64") return Changed(inputs[0], FromBase64);
   if (op == "UnicodeTranscode") return Transcode(attrs, inputs[0]);
   if (op == "UnicodeEncode") return UnicodeEncode(attrs, inputs[0], inputs[1]);

@@ -13,9 +13,9 @@
 
 namespace millrace {
 
-// DecodeRaw, DecodePaddedRaw, EncodeBase64, DecodeBase64, DecodeCSV, DecodeCompressed, MatchingFiles, ParseTensor, SparseCrossV2, UnsortedSegmentJoin, the
-// Unicode* ops of unicode.h, what example_records.h and sequence_records.h parse, and files of media_codes.h. SparseCross and RaggedCross are of other
-// files where they do not make texts (feature_crosses.h); StringCodes has those that do.
+// DecodeRaw, DecodePaddedRaw, EncodeBase64, DecodeBase64, DecodeCSV, DecodeCompressed, DecodeJSONExample, MatchingFiles, ParseTensor, SparseCrossV2,
+// UnsortedSegmentJoin, the Unicode* ops of unicode.h, what example_records.h and sequence_records.h parse, and files of media_codes.h.
+// SparseCross and RaggedCross are of other files where they do not make texts (feature_crosses.h); StringCodes has those that do.
 absl::Span<const char* const> StringCodeOps();
 // The op's outputs. InvalidArgument in TensorFlow's words, Unimplemented for encodings other than Unicode's own, ASCII and Latin 1.
 absl::StatusOr<std::vector<Tensor>> StringCodes(std::string_view op, const AttrMap& attrs, absl::Span<const Tensor> inputs);

@@ -36,20 +36,9 @@ enum : uint64_t {
 constexpr int kMostRank = 254;                            // TensorFlow's
 constexpr int64_t kMostRepeatedBytes = int64_t{1} << 31;  // or strings, that a message's last value may stand for
 
-void AppendVarint(uint64_t value, std::string& to) {
-  for (; value >= 0x80; value >>= 7) to.push_back(static_cast<char>(value | 0x80));
-  to.push_back(static_cast<char>(value));
-}
-
 void AppendNumber(uint64_t field, uint64_t value, std::string& to) {
   AppendVarint(field << 3, to);
   AppendVarint(value, to);
-}
-
-void AppendBytes(uint64_t field, std::string_view bytes, std::string& to) {
-  AppendVarint(field << 3 | 2, to);
-  AppendVarint(bytes.size(), to);
-  to.append(bytes);
 }
 
 // The field that has the values of a type one by one.

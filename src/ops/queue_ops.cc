@@ -21,7 +21,8 @@ absl::StatusOr<QueueLayout> LayoutOf(const InferenceContext& context) {
   const int64_t bytes = context.shape(0).rank() == 1 ? context.shape(0).dim(0) : 0;
   MR_RETURN_IF_ERROR(CheckVersion(context));
   const bool has_header = context.dtype(0) == DataType::kUint8 && bytes >= static_cast<int64_t>(sizeof(QueueHeader));
-  if (layout.sized() && layout.stay >= 0 && has_header) return layout;
+  const bool is_whole = layout.sized() && layout.stay >= 0 && (!layout.by_priority || layout.has_priorities());
+  if (is_whole && has_header) return layout;
   return context.Error(absl::StrCat("the queue is ", context.input(0).ToString(), " for elements of ", layout.dtypes.size(), " components"));
 }
 
@@ -67,6 +68,15 @@ absl::Status DequeueShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// (queue, which element)
+absl::Status PeekShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(2));
+  MR_RETURN_IF_ERROR(ExpectScalar(context, 1, "index"));
+  MR_ASSIGN_OR_RETURN(const QueueLayout layout, LayoutOf(context));
+  for (size_t i = 0; i < layout.dtypes.size(); ++i) context.AddOutput(layout.dtypes[i], layout.shapes[i]);
+  return absl::OkStatus();
+}
+
 absl::Status CountShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(1));
   MR_RETURN_IF_ERROR(LayoutOf(context).status());
@@ -81,6 +91,7 @@ absl::Status IsClosedShape(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// Closes it, or takes all that there is away.
 absl::Status CloseShape(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(1));
   return LayoutOf(context).status();
@@ -95,6 +106,8 @@ void RegisterQueueOps(OpRegistry& registry) {
   add("_QueueEnqueue", EnqueueShape, VariableAccess::kReadWrite);
   add("_QueueDequeue", DequeueShape, VariableAccess::kReadWrite);
   add("_QueueClose", CloseShape, VariableAccess::kReadWrite);
+  add("_QueueClear", CloseShape, VariableAccess::kReadWrite);
+  add("_QueuePeek", PeekShape, VariableAccess::kRead);
   add("_QueueIsClosed", IsClosedShape, VariableAccess::kRead);
   add("_QueueCount", CountShape, VariableAccess::kRead);
 }

@@ -247,6 +247,22 @@ absl::Status FileShape(InferenceContext& context) {
   return StringScalar(context);
 }
 
+// (name of the file, contents)
+absl::Status WriteFileShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(2));
+  MR_RETURN_IF_ERROR(ExpectScalar(context, 0, "filename"));
+  MR_RETURN_IF_ERROR(ExpectScalar(context, 1, "contents"));
+  MR_RETURN_IF_ERROR(ExpectKnownStrings(context, 0));
+  return ExpectKnownStrings(context, 1);
+}
+
+// (name of the file, what the contents are made of: as attribute "text_op" and those of that op say)
+absl::Status WriteFileMadeShape(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(ExpectKnownStrings(context, 0));
+  MR_RETURN_IF_ERROR(ExpectScalar(context, 0, "filename"));
+  return ShowValuesShape(context);
+}
+
 // (what files begin with[, which of them], how many they are)
 absl::Status ShardNameShape(InferenceContext& context) {
   const bool of_all = context.op() == "ShardedFilespec";
@@ -301,6 +317,8 @@ void RegisterStringOps(OpRegistry& registry) {
   for (const char* name : StringCodeOps()) AddOp(registry, {.name = name, .shape = StringCodesShape, .cost = MoveCost});
   AddOp(registry, {.name = "UnicodeScript", .shape = ScriptShape, .in_place = {{0, 0}}});
   AddOp(registry, {.name = "ReadFile", .shape = FileShape, .cost = NoCost});
+  AddOp(registry, {.name = "WriteFile", .shape = WriteFileShape, .cost = NoCost, .stateful = true});
+  AddOp(registry, {.name = "_WriteFileMade", .shape = WriteFileMadeShape, .cost = NoCost, .stateful = true});
   AddOp(registry, {.name = "SerializeTensor", .shape = SerializedShape, .cost = NoCost});
   for (const char* name : {"ShardedFilename", "ShardedFilespec"}) AddOp(registry, {.name = name, .shape = ShardNameShape, .cost = NoCost});
   AddOp(registry, {.name = "StringJoin", .shape = StringJoinShape, .cost = NoCost});

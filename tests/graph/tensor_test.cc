@@ -75,6 +75,19 @@ TEST(TensorTest, AnotherShapeHasAsManyElements) {
   EXPECT_THROW(Tensor(DataType::kString, {2}).Reshaped({3}), std::invalid_argument);
 }
 
+TEST(TensorTest, ElementsAreReadAsOnesOfTheirSize) {
+  Tensor halves(DataType::kHalf, {3});
+  EXPECT_EQ(halves.mutable_as<uint16_t>().size(), 3);
+  const Tensor x = Tensor::Vector<float>({1, 2});
+  EXPECT_EQ(x.as<uint32_t>()[0], 0x3f800000u);
+  EXPECT_THROW(x.as<double>(), std::invalid_argument);
+  EXPECT_THROW(x.as<char>(), std::invalid_argument);
+  EXPECT_THROW(halves.mutable_as<float>(), std::invalid_argument);
+  EXPECT_THROW(Tensor(DataType::kString, {2}).as<float>(), std::invalid_argument);
+  EXPECT_EQ(Tensor().as<float>().size(), 0);
+  EXPECT_EQ(Tensor().mutable_as<int64_t>().size(), 0);
+}
+
 TEST(TensorTest, WrappingNoMemoryThrows) {
   EXPECT_THROW(Tensor::Wrap(DataType::kFloat, {2}, nullptr, nullptr), std::invalid_argument);
   float values[2] = {1, 2};

@@ -39,7 +39,7 @@ TEST(VerifyGraph, LongCyclesAreAbbreviated) {
 
 TEST(VerifyGraph, OutputsThatAProducerLacksAreNamed) {
   EXPECT_EQ(ErrorOf(Parse("a = A() : float[2]\nb = Neg(a:1)\n")),
-            "node 'b' (Neg) takes input 'a:1', but 'a' (A) has 1 outputs");
+            "node 'b' (Neg) takes input 'a:1', but 'a' (A) has 1 output");
   EXPECT_TRUE(VerifyGraph(Parse("a = A()\nb = Neg(a:1)\n")).ok()) << "types are not known yet";
 }
 

@@ -156,7 +156,7 @@ TEST(Tflms, TellsTheGraphTheSearchAndTheCopies) {
                           "level 3: operations 1, cumulative size 2.00 KiB: f2 (Op)", "level 4: operations 1, cumulative size 2.00 KiB: f3 (Op)",
                           "level 5: operations 1, cumulative size 3.00 KiB: g3 (Op)", "level 6: operations 1, cumulative size 3.00 KiB: g2 (Op)",
                           "level 7: operations 1, cumulative size 3.00 KiB: g1 (Op)", "level 8: operations 1, cumulative size 3.00 KiB: g0 (Op)",
-                          "9 vertices, 12 edges, 0.00 MiB of parameters", "largest operation g2 (Op), 2.9e-06 GiB",
+                          "9 nodes, 12 edges, 0.00 MiB of parameters", "largest operation g2 (Op), 2.9e-06 GiB",
                           "given: swapout_threshold 2, swapin_ahead 1, swapin_groupby 0, sync_mode 0",
                           "3 swap-out operations (2.9e-06 GiB) and 3 swap-in operations (2.9e-06 GiB)",
                           "uses by distance in levels: 1: 7, 3-4: 1, 5-8: 2"));
@@ -182,7 +182,7 @@ TEST(Tflms, WhatRunsInCreationOrderIsToldWithItsLevels) {
   ASSERT_TRUE(in_levels.ok()) << in_levels.status();
   ASSERT_TRUE(as_created.ok()) << as_created.status();
   EXPECT_TRUE(HasNote(in_levels->plan, "3 levels, 34 after 1 of them were serialised"));
-  for (const char* told : {"3 levels", "level 1: operations 32, cumulative size 64.00 KiB: p0 (Op), p1 (Op)", "65 vertices, 64 edges",
+  for (const char* told : {"3 levels", "level 1: operations 32, cumulative size 64.00 KiB: p0 (Op), p1 (Op)", "65 nodes, 64 edges",
                            "largest operation", "creation order does: swapping is not needed", "0 swap-out operations (0 GiB) and 0 swap-in",
                            "uses by distance in levels: 1: 32"}) {
     EXPECT_TRUE(HasNote(as_created->plan, told)) << told;

@@ -243,6 +243,34 @@ y = Mul(row, read) {T=float}
   EXPECT_THAT(session->Run({}, {"y"}, {"start"}, &out).message(), HasSubstr("IteratorGetNext (1x, first at 'row')"));
 }
 
+// Initializers may be functions.
+TEST(Feeds, APipelineInAFunctionNeedNotBeStarted) {
+  const auto session = SessionOf(R"(
+function start ^make ^tell
+  w = _Arg() {T=resource, index=0}
+  it = _Arg() {T=resource, index=1}
+  two = Const() {dtype=float, value=float[2]{2, 3}}
+  assign = AssignVariableOp(w, two) {dtype=float}
+  read = ReadVariableOp(w) ^assign {dtype=float}
+  rows = TensorSliceDataset(read) {Toutput_types=[float], output_shapes=[shape[]]}
+  size = Const() {dtype=int64, value=int64[]{2}}
+  drop = Const() {dtype=bool, value=bool[]{false}}
+  batches = BatchDatasetV2(rows, size, drop) {output_types=[float], output_shapes=[shape[?]]}
+  make = MakeIterator(batches, it)
+  tell = AssignAddVariableOp(w, two) ^make {dtype=float}
+end
+w = VarHandleOp() {dtype=float, shape=shape[2]}
+it = IteratorV2() {output_types=[float], output_shapes=[shape[?]]}
+init = StatefulPartitionedCall(w, it) {Tin=[resource, resource], Tout=[], f=&start}
+y = ReadVariableOp(w) {dtype=float}
+)");
+  const absl::Status status = session->Run({}, {}, {"init"}, nullptr);
+  ASSERT_TRUE(status.ok()) << status;
+  std::vector<Tensor> out;
+  ASSERT_TRUE(session->Run({}, {"y"}, {}, &out).ok());
+  EXPECT_THAT(out[0].as<float>(), ElementsAre(4, 6));
+}
+
 // TensorFlow's values: the step reads the rows, though no one takes them.
 TEST(Feeds, WhatComesBeforeAPipelineRuns) {
   const auto session = SessionOf(R"(

@@ -215,6 +215,61 @@ TEST(Queues, ShufflingOnesKeepSomeBack) {
   EXPECT_EQ(Taken(*session, "many:1").size(), 3);
 }
 
+// Its elements have their priority in front: {5, 3, 5, ...} goes with {0, 1, 2, ...}.
+constexpr char kPriorities[] = R"(
+queue = PriorityQueueV2() {component_types=[int64], shapes=[shape[]], capacity=40, shared_name="q"}
+priorities = Const() {dtype=int64, value=int64[14]{5, 3, 5, 1, 3, 5, 1, 3, 2, 2, 5, 5, 1, 3}}
+values = Const() {dtype=int64, value=int64[14]{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}}
+put = QueueEnqueueManyV2(queue, priorities, values) {Tcomponents=[int64, int64]}
+one = QueueDequeueV2(queue) {component_types=[int64, int64]}
+four = Const() {dtype=int32, value=int32[]{4}}
+many = QueueDequeueManyV2(queue, four) {component_types=[int64, int64]}
+nineteen = Const() {dtype=int32, value=int32[]{19}}
+rest = QueueDequeueManyV2(queue, nineteen) {component_types=[int64, int64]}
+upto = QueueDequeueUpToV2(queue, nineteen) {component_types=[int64, int64]}
+least = Const() {dtype=int64, value=int64[]{-9}}
+value = Const() {dtype=int64, value=int64[]{77}}
+urgent = QueueEnqueueV2(queue, least, value) {Tcomponents=[int64, int64]}
+close = QueueCloseV2(queue)
+size = QueueSizeV2(queue)
+)";
+
+// Of equal priorities, too, those leave first that do in TensorFlow.
+TEST(Queues, TheLeastPriorityLeavesFirst) {
+  const auto session = SessionOf(kPriorities);
+  ASSERT_TRUE(session->Run({}, {}, {"put"}, nullptr).ok());
+  std::vector<Tensor> out;
+  ASSERT_TRUE(session->Run({}, {"one:0", "one:1"}, {}, &out).ok());
+  EXPECT_THAT(Numbers(out[0]), ElementsAre(1));
+  EXPECT_THAT(Numbers(out[1]), ElementsAre(3));
+  EXPECT_THAT(Taken(*session, "many:1"), ElementsAre(6, 12, 8, 9));
+  EXPECT_THAT(Taken(*session, "size"), ElementsAre(9));
+  ASSERT_TRUE(session->Run({}, {}, {"put"}, nullptr).ok());
+  EXPECT_THAT(Taken(*session, "many:1"), ElementsAre(3, 6, 12, 8));
+  ASSERT_TRUE(session->Run({}, {"rest:0", "rest:1"}, {}, &out).ok());
+  EXPECT_THAT(Numbers(out[0]), ElementsAre(2, 3, 3, 3, 3, 3, 3, 3, 3, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5));
+  EXPECT_THAT(Numbers(out[1]), ElementsAre(9, 13, 4, 1, 13, 7, 4, 7, 1, 5, 11, 2, 0, 5, 2, 10, 0, 10, 11));
+}
+
+TEST(Queues, WhatIsUrgentLeavesInTheStepInWhichItComes) {
+  const auto session = SessionOf(kPriorities);
+  ASSERT_TRUE(session->Run({}, {}, {"put"}, nullptr).ok());
+  std::vector<Tensor> out;
+  const absl::Status status = session->Run({}, {"one:1"}, {"urgent"}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(Numbers(out[0]), ElementsAre(77));
+  ASSERT_TRUE(session->Run({}, {}, {"close"}, nullptr).ok());
+  EXPECT_THAT(Taken(*session, "upto:1").size(), 14);
+  EXPECT_THAT(Refusal(*session, "one:1"), HasSubstr("is closed and has insufficient elements"));
+}
+
+// As a plan of another make may have them.
+TEST(Queues, WithoutPrioritiesInFrontAreRefused) {
+  const auto session = SessionOf("v = VarHandleOp() {dtype=uint8, shape=shape[64]}\n"
+                                 "used = _QueueCount(v) {component_types=[uint8], shapes=[shape[]], component_shapes=[shape[]], by_priority=true}\n");
+  EXPECT_THAT(session->Run({}, {}, {"used"}, nullptr).ToString(), AllOf(HasSubstr("'used'"), HasSubstr("the queue is uint8[64]")));
+}
+
 TEST(Queues, EveryPlanGivesTheSameBits) {
   std::vector<Tensor> first;
   for (const char* strategy : {"baseline", "tensorflowmem", "lru", "planned"}) {

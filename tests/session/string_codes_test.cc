@@ -23,6 +23,19 @@ Tensor Words(const std::vector<std::string>& words) {
   return tensor;
 }
 
+TEST(StringCodes, RecordsComeInJson) {
+  const auto session = SessionOf(R"(
+texts = Placeholder() {dtype=string, shape=shape[?]}
+records = DecodeJSONExample(texts)
+bytes = StringLength(records)
+)");
+  std::vector<Tensor> out;
+  const absl::Status status = session->Run({{"texts", Words({R"({"features":{"feature":{"b":{"floatList":{"value":[1.5]}}}}})", "{}"})}}, {"bytes"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(Ints(out[0]), ElementsAre(16, 0));
+  EXPECT_THAT(session->Run({{"texts", Words({"{}", "["})}}, {"bytes"}, {}, &out).ToString(), HasSubstr("Error while parsing JSON: expected '{' at offset 0"));
+}
+
 // There and back through each encoding; lengths in bytes tell what is between.
 TEST(StringCodes, TextsGoThroughEncodings) {
   const auto session = SessionOf(R"(

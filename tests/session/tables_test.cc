@@ -490,5 +490,29 @@ after = LookupTableSizeV2(table)
   EXPECT_THAT(Numbers(out[0]), ElementsAre(1));
 }
 
+// In the order in which they were put in: TensorFlow has them in that of its hash map.
+TEST(Tables, OfWordsThatAreFilledOnceAreExported) {
+  for (const std::string op : {"HashTableV2", "MutableHashTableV2"}) {
+    const auto session = SessionOf(absl::StrReplaceAll(R"(
+words = OP() {key_dtype=string, value_dtype=int64, shared_name="words"}
+names = OP() {key_dtype=int64, value_dtype=string, shared_name="names"}
+keys = Const() {dtype=string, value=string[4]{"a", "bb", "ccc", "a"}}
+numbers = Const() {dtype=int64, value=int64[4]{1, 2, 3, 1}}
+fill = LookupTableImportV2(words, keys, numbers) {Tin=string, Tout=int64}
+fill_names = LookupTableImportV2(names, numbers, keys) {Tin=int64, Tout=string}
+export = LookupTableExportV2(words) {Tkeys=string, Tvalues=int64}
+export_names = LookupTableExportV2(names) {Tkeys=int64, Tvalues=string}
+lengths = StringLength(export)
+lengths_of_names = StringLength(export_names:1)
+)", {{"OP", op}}));
+    std::vector<Tensor> out;
+    absl::Status status = session->Run({}, {}, {"fill", "fill_names"}, nullptr);
+    ASSERT_TRUE(status.ok()) << op << ": " << status;
+    status = session->Run({}, {"export:1", "lengths", "export_names", "lengths_of_names"}, {}, &out);
+    ASSERT_TRUE(status.ok()) << op << ": " << status;
+    for (const Tensor& tensor : out) EXPECT_THAT(Numbers(tensor), ::testing::UnorderedElementsAre(1, 2, 3)) << op;
+  }
+}
+
 }  // namespace
 }  // namespace millrace

@@ -30,7 +30,7 @@ class Queue {
 
   // A checkpoint may bring any bytes.
   absl::Status Check() const {
-    if (count_ <= room_ && header_.first >= 0 && (layout_.shuffles || header_.first < std::max<int64_t>(room_, 1))) return absl::OkStatus();
+    if (count_ <= room_ && header_.first >= 0 && (!layout_.in_order() || header_.first < std::max<int64_t>(room_, 1))) return absl::OkStatus();
     return absl::DataLossError(absl::StrCat("the bytes are those of no queue with room for ", room_, ": it would hold ", count_,
                                             " elements, the first one at ", header_.first));
   }
@@ -45,10 +45,21 @@ class Queue {
     return std::max<int64_t>(count_ - (some_stay ? layout_.stay : 0), 0);
   }
 
-  // Requires room.
+  // Requires room. Added() ends it.
   char* Add() {
     SetTo(count_ + 1, closed_);
     return ElementAt(count_ - 1);
+  }
+  void Added() {
+    if (layout_.by_priority) Rise(count_ - 1);
+  }
+
+  // Requires that it is there, in a queue whose elements leave in their order.
+  const char* Look(int64_t i) { return ElementAt(i); }
+  void Clear() {
+    std::memset(elements_, 0, room_ * element_bytes_);
+    header_.first = 0;
+    SetTo(0, closed_);
   }
 
   // Which one leaves next; requires one. Leave() ends it.
@@ -57,19 +68,44 @@ class Queue {
     return ElementAt(leaving_);
   }
   void Leave() {
-    char* const last = ElementAt(count_ - 1);
-    if (layout_.shuffles) {
-      if (leaving_ != count_ - 1) std::memcpy(ElementAt(leaving_), last, element_bytes_);
-      std::memset(last, 0, element_bytes_);
-    } else {
+    if (layout_.in_order()) {
       std::memset(ElementAt(0), 0, element_bytes_);
       header_.first = (header_.first + 1) % room_;
+    } else {
+      const int64_t last = count_ - 1, hole = layout_.by_priority ? Sink(last) : leaving_;
+      if (hole != last) std::memcpy(ElementAt(hole), ElementAt(last), element_bytes_);
+      std::memset(ElementAt(last), 0, element_bytes_);
+      if (layout_.by_priority && hole != last) Rise(hole);
     }
     SetTo(count_ - 1, closed_);
   }
 
  private:
-  char* ElementAt(int64_t i) { return elements_ + ((layout_.shuffles ? 0 : header_.first) + i) % room_ * element_bytes_; }
+  char* ElementAt(int64_t i) { return elements_ + ((layout_.in_order() ? header_.first : 0) + i) % room_ * element_bytes_; }
+
+  // Whether element i leaves before element k.
+  bool IsBefore(int64_t i, int64_t k) {
+    int64_t priorities[2];
+    std::memcpy(&priorities[0], ElementAt(i), sizeof(int64_t));
+    std::memcpy(&priorities[1], ElementAt(k), sizeof(int64_t));
+    return priorities[0] < priorities[1];
+  }
+  // What of equal ones leaves first is as the heaps of libstdc++ have it, which TensorFlow uses: so these two do as they do.
+  void Rise(int64_t i) {
+    for (int64_t parent = (i - 1) / 2; i > 0 && IsBefore(i, parent); i = parent, parent = (i - 1) / 2) {
+      std::swap_ranges(ElementAt(i), ElementAt(i) + element_bytes_, ElementAt(parent));
+    }
+  }
+  // The hole that the first element leaves among the first `count` ones goes down to where there is none below.
+  int64_t Sink(int64_t count) {
+    int64_t hole = 0;
+    for (int64_t below = 2; below <= count; below = 2 * hole + 2) {
+      if (below == count || IsBefore(below - 1, below)) --below;
+      std::memcpy(ElementAt(hole), ElementAt(below), element_bytes_);
+      hole = below;
+    }
+    return hole;
+  }
 
   void SetTo(int64_t count, bool closed) {
     count_ = count;
@@ -122,6 +158,7 @@ absl::Status Enqueue(const QueueLayout& layout, Queue& queue, const KernelContex
       std::memcpy(to, context.input<char>(static_cast<int>(i) + 1) + row * bytes, bytes);
       to += bytes;
     }
+    queue.Added();
   }
   return absl::OkStatus();
 }
@@ -160,6 +197,26 @@ absl::Status Dequeue(const QueueLayout& layout, Queue& queue, const KernelContex
   return absl::OkStatus();
 }
 
+absl::Status Peek(const QueueLayout& layout, Queue& queue, const KernelContext& context) {
+  const int64_t index = *context.input<int32_t>(1);
+  if (index < 0 || index >= queue.count()) {
+    return absl::FailedPreconditionError(absl::StrCat("would wait for ever: element ", index, " is looked at, of ", queue.count(),
+                                                      " that are there, and nothing more comes in this step"));
+  }
+  const char* from = queue.Look(index);
+  for (size_t i = 0; i < layout.dtypes.size(); ++i) {
+    const int64_t bytes = layout.component_bytes(i);
+    std::memcpy(context.output<char>(static_cast<int>(i)), from, bytes);
+    from += bytes;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ClearAll(const QueueLayout&, Queue& queue, const KernelContext&) {
+  queue.Clear();
+  return absl::OkStatus();
+}
+
 absl::Status Count(const QueueLayout&, Queue& queue, const KernelContext& context) {
   *context.output<int32_t>(0) = static_cast<int32_t>(queue.count());
   return absl::OkStatus();
@@ -182,6 +239,8 @@ absl::Status IsClosed(const QueueLayout&, Queue& queue, const KernelContext& con
 void RegisterQueueKernels(KernelRegistry& registry) {
   AddKernel(registry, "_QueueEnqueue", KernelOf(Enqueue));
   AddKernel(registry, "_QueueDequeue", KernelOf(Dequeue));
+  AddKernel(registry, "_QueuePeek", KernelOf(Peek));
+  AddKernel(registry, "_QueueClear", KernelOf(ClearAll));
   AddKernel(registry, "_QueueCount", KernelOf(Count));
   AddKernel(registry, "_QueueClose", KernelOf(Close));
   AddKernel(registry, "_QueueIsClosed", KernelOf(IsClosed));

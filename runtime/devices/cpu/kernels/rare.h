@@ -35,6 +35,7 @@ void RegisterSpecialRareKernels(KernelRegistry& registry);  // Bessel functions,
 void RegisterSparseAlgebraKernels(KernelRegistry& registry);  // SparseAdd, SparseConcat, SparseSlice, SparseReduceSum
 void RegisterAccumulatorKernels(KernelRegistry& registry);  // conditional accumulators of gradients
 void RegisterQueueKernels(KernelRegistry& registry);        // queues of numbers
+void RegisterWriteFileKernels(KernelRegistry& registry);    // WriteFile
 void RegisterTableKernels(KernelRegistry& registry);        // tables that steps change
 
 }  // namespace millrace::cpu

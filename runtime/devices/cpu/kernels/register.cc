@@ -100,6 +100,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterFractionalPoolKernels(registry);
   RegisterSparseAlgebraKernels(registry);
   RegisterTableKernels(registry);
+  RegisterWriteFileKernels(registry);
   RegisterStringCodeKernels(registry);
   RegisterAccumulatorKernels(registry);
   RegisterQueueKernels(registry);
