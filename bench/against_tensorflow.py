@@ -24,7 +24,7 @@ try:
     import numpy as np
     import tensorflow as tf
 except ImportError as error:
-    raise SystemExit(f"NumPy and TensorFlow are needed: {error}") from None
+    checked.end_without(error, __doc__)
 
 
 def load_graph(path):

@@ -56,6 +56,14 @@ def one_of(known):
     return parse
 
 
+def end_without(error, text):
+    """Ends a script that lacks modules; --help, which is its `text` then, needs none."""
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        print(text.strip())
+        sys.exit(0)
+    sys.exit(f"NumPy and TensorFlow are needed: {error}")
+
+
 def run(command):
     """Runs a program that has to succeed; else ends with its last words."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -130,10 +130,16 @@ std::string Rate(const absl::StatusOr<std::unique_ptr<millrace::Kernel>>& kernel
 }  // namespace
 
 int main(int argc, char** argv) {
+  const std::string part = argc > 1 ? argv[1] : "";
+  if (argc > 2 || part.starts_with('-')) {
+    const bool help = part == "-h" || part == "--help";
+    std::fprintf(help ? stdout : stderr, "usage: conv_bench [PART]\nConvolutions by every kernel, of the layers whose names contain PART, or of all.\n");
+    return help ? 0 : 2;
+  }
   std::printf("| layer | layout | kind | oneDNN | patches | minimal filtering |\n|---|---|---|---|---|---|\n");
   const char* const kinds[] = {"forward", "input", "filter"};
   for (const Layer& layer : kLayers) {
-    if (argc > 1 && std::strstr(layer.what, argv[1]) == nullptr) continue;
+    if (std::strstr(layer.what, part.c_str()) == nullptr) continue;
     for (bool channels_first : {false, true}) {
       const ConvGeometry g = GeometryOf(layer, channels_first);
       for (ConvKind kind : {ConvKind::kForward, ConvKind::kInput, ConvKind::kFilter}) {

@@ -82,7 +82,10 @@ def about(folder, emulated):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2 or not pathlib.Path(sys.argv[1]).is_dir():
+    if sys.argv[1:2] in (["-h"], ["--help"]):
+        print(__doc__.strip())
+        sys.exit(0)
+    if len(sys.argv) < 2 or not pathlib.Path(sys.argv[1]).is_dir() or sys.argv[2:] not in ([], ["emulated"]):
         print("usage: gpu_about.py OUT_FOLDER [emulated]", file=sys.stderr)
         sys.exit(2)
     out = pathlib.Path(sys.argv[1])

@@ -5,7 +5,14 @@
 # Other .deb files in FOLDER are removed, as the check would unpack them too. Needs Debian 12 with its package lists and g++; fails, and
 # leaves none, when the bundle and the tree that travels with it are larger together than MILLRACE_GPU_TRAVELS bytes (64 MiB).
 set -euo pipefail
-folder=${1:?usage: gpu_bundle.sh FOLDER}
+case ${1:-} in
+  -h | --help) sed '1d; /^#/!Q; s/^# \{0,1\}//' "$0"; exit 0 ;;
+esac
+if [ $# != 1 ] || [[ $1 == "" || $1 == -* ]]; then
+  echo "usage: gpu_bundle.sh FOLDER; --help tells more" >&2
+  exit 2
+fi
+folder=$1
 mkdir -p "$folder"
 folder=$(realpath "$folder")
 tree=$(realpath "$(dirname "$0")/..")

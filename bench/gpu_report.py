@@ -501,6 +501,9 @@ def as_cell(value):
 
 
 def main():
+    if sys.argv[1:2] in (["-h"], ["--help"]):
+        print(__doc__.strip())
+        sys.exit(0)
     folder, options = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ""), sys.argv[2:]
     if len(sys.argv) < 2 or not folder.is_dir() or not set(options) <= {"--no-device", "--build-failed", "--dry-run"}:
         print("usage: gpu_report.py FOLDER [--no-device | --build-failed | --dry-run]", file=sys.stderr)

@@ -6,11 +6,12 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "millrace/import.h"
 
@@ -64,4 +65,13 @@ int Run(int64_t nodes) {
 }  // namespace
 }  // namespace millrace
 
-int main(int argc, char** argv) { return millrace::Run(argc > 1 ? std::atoll(argv[1]) : 1'000'000); }
+int main(int argc, char** argv) {
+  int64_t nodes = 1'000'000;
+  const std::string given = argc > 1 ? argv[1] : "";
+  if (argc > 2 || (argc == 2 && (!absl::SimpleAtoi(given, &nodes) || nodes < 1 || nodes > INT32_MAX))) {
+    const bool help = given == "-h" || given == "--help";
+    std::fprintf(help ? stdout : stderr, "usage: import_bench [NODES]\nTime and memory of reading a GraphDef of NODES (1000000) nodes.\n");
+    return help ? 0 : 2;
+  }
+  return millrace::Run(nodes);
+}

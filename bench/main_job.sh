@@ -1,8 +1,15 @@
 #!/usr/bin/env bash
 # The main job: ResNet-50 trains on the CPU device, whole and within half of that memory, and the results are compared
-# bit by bit. Installs and builds what is missing into build/. Takes the model's flags from the environment:
+# bit by bit. Installs packages and builds what is missing into build/. Usage: bench/main_job.sh, with the model's flags in the environment:
 #   DEPTH (50) BATCH (8) IMAGE_SIZE (224) BUDGET (50%: of baseline's peak) STEPS (3)
 set -euo pipefail
+case ${1:-} in
+  -h | --help) sed '1d; /^#/!Q; s/^# \{0,1\}//' "$0"; exit 0 ;;
+esac
+if [ $# != 0 ]; then
+  echo "usage: [DEPTH=N] [BATCH=N] [IMAGE_SIZE=N] [BUDGET=SIZE] [STEPS=N] main_job.sh; --help tells more" >&2
+  exit 2
+fi
 cd "$(dirname "$0")/.."
 
 bash .ci/install_packages.sh

@@ -21,7 +21,7 @@ try:
     import numpy as np  # noqa: E402
     import tensorflow as tf  # noqa: E402
 except ImportError as error:
-    raise SystemExit(f"NumPy and TensorFlow are needed: {error}") from None
+    checked.end_without(error, __doc__)
 
 tf1 = tf.compat.v1
 RNG = np.random.default_rng(0)

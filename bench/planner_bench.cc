@@ -444,10 +444,18 @@ int RunStudy(const Arguments& arguments) {
   return failed.empty() && mean <= kMostMean ? 0 : 1;
 }
 
+constexpr char kUsage[] = "usage: planner_bench [--full | --study] [--strategies=planned,lru] [--pressures=1.25,2] [FILTER ...]\n";
+
 int Run(int argc, char** argv) {
+  if (argc > 1 && (argv[1] == std::string("-h") || argv[1] == std::string("--help"))) {
+    std::printf("%sPlans every model for every machine and pressure (how many times the budget the model needs) and prints the predicted step against\n"
+                "the lower bound. Without --full a few rows; FILTER keeps rows whose \"model machine\" contains it; --study: scenarios of an earlier\n"
+                "study, and exit status 1 where a step is longer than there or too far above its bound.\n", kUsage);
+    return 0;
+  }
   const absl::StatusOr<Arguments> parsed = Parse(argc, argv);
   if (!parsed.ok()) {
-    std::fprintf(stderr, "planner_bench: %s\n", std::string(parsed.status().message()).c_str());
+    std::fprintf(stderr, "planner_bench: %s\n%s", std::string(parsed.status().message()).c_str(), kUsage);
     return 2;
   }
   const Arguments& arguments = *parsed;

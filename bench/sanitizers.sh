@@ -1,11 +1,20 @@
 #!/usr/bin/env bash
 # Builds and runs under sanitizers what runs on threads, streams and other people's files, and prints a line per test.
-#   bench/sanitizers.sh [asan] [tsan]      both when none is named; an hour or more of two cores from nothing
+# Usage: bench/sanitizers.sh [asan] [tsan]   both when none is named; an hour or more of two cores from nothing
 #   MILLRACE_SANITIZE_TESTS="cuda_test stream_test"    these alone (GTEST_FILTER chooses among their cases)
 #   MILLRACE_SANITIZE_BOXES="stream;runtime;session"   watches these boxes and the tests; the others are compiled as for
 #                                                      a release (ccache has them where a release was built in a folder of this name)
 # The presets' other tests run the same way: cmake --build --preset asan && ctest --preset asan.
 set -euo pipefail
+case ${1:-} in
+  -h | --help) sed '1d; /^#/!Q; s/^# \{0,1\}//' "$0"; exit 0 ;;
+esac
+for preset in "$@"; do
+  case $preset in
+    asan | tsan) ;;
+    *) echo "sanitizers.sh: no preset '$preset'; usage: sanitizers.sh [asan] [tsan]; --help tells more" >&2; exit 2 ;;
+  esac
+done
 cd "$(dirname "$0")/.."
 # Most telling first: the CUDA plugin on a faked CUDA, streams emulated on threads, lanes, disk tier, sessions and planning in
 # the background.

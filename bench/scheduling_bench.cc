@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -155,4 +156,12 @@ BENCHMARK(BM_Simulate)->Unit(benchmark::kMillisecond);
 }  // namespace
 }  // namespace millrace
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  char help[] = "--help";
+  if (argc > 1 && std::string(argv[1]) == "-h") argv[1] = help;
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
+}

@@ -3,25 +3,29 @@
 #include <glog/logging.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <new>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/exit_status.h"
+#include "cli/help.h"
 #include "cli/interrupt.h"
 #include "cli/outputs.h"
 #include "millrace/import.h"
@@ -29,124 +33,132 @@
 #include "millrace/plan_file.h"
 #include "millrace/session.h"
 #include "millrace/status.h"
+#include "session/cpu_check.h"
 
 // Input.
-DEFINE_string(graph, "", "GraphDef or MetaGraphDef, binary or text");
-DEFINE_string(saved_model, "", "folder of a TensorFlow SavedModel, its variables restored from its checkpoint");
-DEFINE_string(signature, "", "of the SavedModel; feeds and fetches are its inputs and outputs by key");
+DEFINE_string(graph, "", "GraphDef or MetaGraphDef file, binary or text");
+DEFINE_string(saved_model, "", "folder of a TensorFlow SavedModel; its variables are restored from its checkpoint");
+DEFINE_string(signature, "", "signature of the SavedModel; feeds and fetches are its inputs and outputs by key. Not given: the only one, or serving_default");
 DEFINE_string(checkpoint_in, "",
-              "start from the variables and mutable tables of this checkpoint, PREFIX of PREFIX.index, by the names that --checkpoint_out gives them");
+              "start from the variables and mutable tables of this checkpoint: PREFIX of PREFIX.index. Names are those that --checkpoint_out writes");
 DEFINE_string(onnx, "", "ONNX model; feeds and fetches are its inputs and tensors by name (all outputs without --fetches)");
 DEFINE_bool(train, false, "ONNX: add a loss, gradients and an optimizer, and run them every step");
 DEFINE_string(loss, "", "ONNX: what --train minimises: a scalar output, mean:NAME, cross_entropy:LOGITS:LABELS[:AXIS], "
-                        "mse:NAME:TARGET, sum:NAME, weighted_sum:NAME:WEIGHTS, or several, separated by commas; not given: the first fetch");
-DEFINE_string(feeds, "", ".npz with an array per placeholder, named without :0; numbers of other types are converted, but for ONNX inputs that "
-                         "sizes follow from; strings are of type S, or, but for ONNX inputs, their bytes (uint8) beside NAME/row_splits; "
-                         "every step gets the same");
-DEFINE_bool(synthetic_feeds, false, "fill placeholders of a known shape from --seed (those not in --feeds)");
+                        "mse:NAME:TARGET, sum:NAME, weighted_sum:NAME:WEIGHTS, or several, separated by commas. Not given: the first fetch");
+DEFINE_string(feeds, "", ".npz file with an array per placeholder, named without :0; every step gets the same. Numbers are converted to the placeholder's "
+                         "type, except for ONNX inputs that sizes depend on. Strings have dtype S, or, except for ONNX inputs, are given as their bytes "
+                         "(uint8) with an array NAME/row_splits");
+DEFINE_bool(synthetic_feeds, false, "fill the placeholders that --feeds does not give with values from --seed; their shapes must be known");
 DEFINE_string(feed_shapes, "", "shapes for --synthetic_feeds: images:8x224x224x3,labels:8");
-DEFINE_string(fetches, "", "tensors to fetch every step: loss:0,logits:0; the first scalar one is the loss");
+DEFINE_string(fetches, "", "tensors to fetch every step: loss:0,logits:0. The first scalar one is the loss");
 DEFINE_string(targets, "", "nodes to run every step for their effect: train");
-DEFINE_string(init_targets, "", "nodes to run once before the first step: init; a SavedModel gets its values afterwards");
+DEFINE_string(init_targets, "", "nodes to run once before the first step: init. The values of a SavedModel or checkpoint are restored after them");
 DEFINE_int64(steps, 1, "training steps");
-DEFINE_uint64(seed, 0, "of synthetic feeds and of random operations without seeds of their own; model: of its initial values and random operations");
+DEFINE_uint64(seed, 0, "seed of synthetic feeds and of random operations without a seed of their own; model: of its initial values and random operations");
 // Engine.
-DEFINE_string(device, "cpu", "cpu; cuda; null: plans and simulates only, by cost rules; cuda_emulated: for tests. Commands that only plan take scratch from the CPU's kernels, unless this is another device or a --machine is given");
-DEFINE_string(devices, "", "devices of the graph: cpu:0,cpu:1, or how many of --device; not given: one. model: how many it is spread over");
-DEFINE_string(device_memory, "", "hard budget of each device: 12GiB, or 50% of baseline's predicted peak, or 12GiB,8GiB one by one; not given: the --machine's; none: no limit");
-DEFINE_string(host_memory, "", "hard budget of host memory for variables, constants and swapped tensors; not given: the --machine's; none: no limit");
-DEFINE_string(machine, "", "rates to plan for, and memory, the budget where no flag says it: configs/machines/NAME.pbtxt");
-DEFINE_double(link_gbps, 0, "cpu: slow copies to this many GB/s each way; 0: as fast as memory copies");
-DEFINE_string(cuda_graph, "auto", "cuda: replay steps as a graph: auto, on (an error where it cannot), off");
-DEFINE_bool(tf32, false, "cuda: round inputs of float32 products and convolutions to TF32");
+DEFINE_string(device, "cpu", "cpu; cuda; null: plans and simulates only, by cost rules; cuda_emulated: for tests. Commands that only plan use the workspace "
+                             "sizes of the CPU kernels, unless this is another device or a --machine is given");
+DEFINE_string(devices, "", "devices of the graph: cpu:0,cpu:1, or their number. Not given: one. model: how many devices it is spread over");
+DEFINE_string(device_memory, "", "hard budget of each device: 12GiB, or 50% of the peak predicted for baseline, or one size per device: 12GiB,8GiB. "
+                                 "Not given: the --machine's. none: no limit");
+DEFINE_string(host_memory, "", "hard budget of host memory for variables, constants and swapped tensors. Not given: the --machine's. none: no limit");
+DEFINE_string(machine, "", "machine to plan for: its rates, and its memory as the budget where no flag gives one. A file, or the name of one of "
+                           "configs/machines: titanx");
+DEFINE_double(link_gbps, 0, "cpu: slow copies to this many GB/s in each direction. 0: as fast as memory copies");
+DEFINE_string(cuda_graph, "auto", "cuda: replay steps as a CUDA graph: auto, on (an error where that is not possible), off");
+DEFINE_bool(tf32, false, "cuda: round the inputs of float32 matrix multiplications and convolutions to TF32");
 DEFINE_bool(measure_convolutions, false, "cuda: choose cuDNN's engines for convolutions by measuring them when planning");
 DEFINE_double(device_timeout, millrace::SessionOptions().device_timeout_seconds,
-              "cuda: seconds after which a device that has not finished what it was given counts as lost, an error; 0: no limit");
-DEFINE_string(disk, "", "folder for what --host_memory has no room for; beside it updates are whole and variables that stay on a device do not leave it in mid-step, so steps are "
-                        "shorter without it where host memory is enough; not given: no disk tier");
-DEFINE_double(disk_gbps, 0, "slow the disk to this many GB/s each way; 0: as fast as it is");
-DEFINE_string(replan, "auto", "plan again with measured times after some steps: auto (beside the steps), wait (between two), off");
+              "cuda: seconds after which a device that has not finished its work counts as lost, which is an error. 0: no limit");
+DEFINE_string(disk, "", "folder for tensors that exceed --host_memory. Turns off --update_parts and swapping of resident variables within a step, so leave it "
+                        "out if host memory is enough. Not given: no disk tier");
+DEFINE_double(disk_gbps, 0, "slow the disk to this many GB/s in each direction. 0: as fast as it is");
+DEFINE_string(replan, "auto", "plan again with measured times after some steps: auto (while steps run), wait (between two steps), off");
 DEFINE_string(profile_in, "", "plan with the times that an earlier run wrote with --profile_out");
-DEFINE_int32(threads, 0, "threads of the kernels; 0: one per core");
+DEFINE_int32(threads, 0, "threads of the kernels. 0: one per core");
 // Strategy and its parts.
 DEFINE_string(strategy, "", "how to fit the budget");
-DEFINE_string(strategies, "", "what to compare or sweep, separated by commas, out of");
-DEFINE_int64(partition_size, 0, "nodes per device and partition: tensorflowmem cuts its depth-first order so, planned the order that it finds; 0: the "
-             "strategy's choice");
+DEFINE_string(strategies, "", "strategies to compare or sweep, separated by commas, out of");
+DEFINE_int64(partition_size, 0, "nodes per partition on each device, for tensorflowmem (its depth-first order) and planned (the order it chose). 0: chosen by "
+                                "the strategy");
 DEFINE_int64(swap_distance, 2, "tensorflowmem: swap tensors whose producer and consumer are more than this many partitions apart");
 DEFINE_string(min_swap_bytes, "0", "tensorflowmem: keep smaller tensors on the device");
-DEFINE_string(recompute, "auto", "planned: compute swapped values again instead: off, on, or auto (where the step gets shorter)");
-DEFINE_double(plan_seconds, 0, "seconds that planning may take, the passes before the search, writing the plan down and verifying it included: the search ends early enough, as far as the passes before it tell; the first plan is always finished, at least about 8 us a node, 8 s for a million; where --host_memory holds no plan found within it, others are made without this limit; 0: no limit, the same plan everywhere");
-DEFINE_bool(share_recv, false, "what several nodes of a device use is received from another device once, not once per use (planned always does)");
-DEFINE_bool(accumulate_products, true, "add up sums of matrix products (gradients of a weight used in every time step) as the "
-            "products are made, instead of keeping them for the sum, and reduce what sums of reductions take at once; results "
-            "differ from the separate sums in rounding");
-DEFINE_string(update_parts, "auto", "planned: optimizers (Apply*, or elementwise ops one by one) update large variables part by part, each with a part of the slots: off, "
-                                   "parts of about a size (256 of a variable at most), or auto (where slots fill much of the budget); whole with --disk or without a --device_memory; results have the same bits either way");
-DEFINE_int64(max_unrolled_nodes, 1'000'000, "loops are planned as their turns; refuse a graph that has more nodes or turns then");
-DEFINE_string(fuse, "auto", "run groups of elementwise ops with reductions of what they compute, products with their bias, convolutions with their padding and bias, and "
-                            "batch norms with their Relu, as one node: off, on, auto (on CUDA devices); results have the same bits either way, but for convolutions, whose sums "
-                            "may be cut otherwise without a Pad, and those products and convolutions on CUDA devices, which round a bias "
-                            "with the sum");
-DEFINE_string(channels_first, "auto", "turn regions of float32 convolutions and what lies between them around to channels first where that saves "
-                                      "copies: off, on, auto (on CUDA devices without --tf32); results differ in the rounding of sums over space");
-DEFINE_string(pack_rows, "auto", "products of few rows with the same weight, in every time step, and what follows them row by row, run as nodes "
-                                 "over the rows of many steps: off, on, auto (on CUDA devices); results differ in the rounding of products");
-DEFINE_string(parts, "placement,swap", "tensorflowmem: parts beside the partitions: placement (variables and constants in host memory), swap (of activations), both, or none");
-DEFINE_bool(early_start, true, "tensorflowmem: compute of the next partition may start while copies of this one still run");
-DEFINE_double(occupancy_threshold, 0.7, "reactive: part of the device memory above which the oldest saved activations leave");
-DEFINE_int64(swapout_threshold, -1, "tflms: swap tensors for consumers more than this many levels below their producer; -1: tuned");
-DEFINE_int64(swapin_ahead, -1, "tflms: levels above its consumer at which a copy back begins; -1: tuned");
-DEFINE_int64(swapin_groupby, -1, "tflms: consumers at most this many levels apart share a copy back; -1: tuned");
-DEFINE_int32(sync_mode, 0, "tflms: compute waits for 0 no copies, 1 copies out, 2 copies in, 3 both; the tuner takes a later one where nothing else fits");
+DEFINE_string(recompute, "auto", "planned: recompute tensors instead of swapping them: off, on, or auto (where it makes the step shorter)");
+DEFINE_double(plan_seconds, 0, "time limit for all of planning, in seconds (approximate; the first plan is always finished, at least about 8 us per node). "
+                               "If no plan fits --host_memory by then, the search goes on without a limit. 0: no limit, and the same plan on every machine");
+DEFINE_bool(share_recv, false, "receive a tensor from another device once per device instead of once per use (planned always does)");
+DEFINE_bool(accumulate_products, true, "accumulate sums of matrix multiplications (gradients of a weight used in every time step) in place instead of "
+                                       "keeping every term; likewise merge sums of equal reductions into one reduction. Results differ in rounding");
+DEFINE_string(update_parts, "auto", "planned: let optimizers update large variables part by part, each with its part of the slots: off, the size of a part "
+                                    "(at most 256 parts per variable), or auto (where slots fill much of the budget). Whole updates with --disk or without "
+                                    "--device_memory. Same bits either way");
+DEFINE_int64(max_unrolled_nodes, 1'000'000, "loops are unrolled; refuse a graph with more nodes or iterations than this after unrolling");
+DEFINE_string(fuse, "auto", "fuse groups of elementwise ops and reductions, matrix multiplications with their bias, convolutions with padding and bias, and "
+                            "batch norms with Relu: off, on, auto (on CUDA devices). Same bits either way, except for convolutions without a Pad, whose sums "
+                            "may be split differently, and on CUDA devices for a bias, which is rounded together with the sum");
+DEFINE_string(channels_first, "auto", "convert groups of neighbouring float32 convolutions to NCHW layout where that saves layout copies: off, on, auto (on "
+                                      "CUDA devices without --tf32). Sums over space differ in rounding");
+DEFINE_string(pack_rows, "auto", "batch small matrix multiplications by the same weight over many time steps into one, together with the row-wise operations "
+                                 "after them: off, on, auto (on CUDA devices). Results differ in rounding");
+DEFINE_string(parts, "placement,swap", "tensorflowmem: what it does besides partitioning: placement (of variables and constants in host memory), swap (of "
+                                       "activations), both, or none");
+DEFINE_bool(early_start, true, "tensorflowmem: computing of the next partition may start while copies of this one are still running");
+DEFINE_double(occupancy_threshold, 0.7, "reactive: fraction of the device memory above which the oldest saved activations are swapped out");
+DEFINE_int64(swapout_threshold, -1, "tflms: swap tensors for consumers more than this many levels below their producer. -1: tuned");
+DEFINE_int64(swapin_ahead, -1, "tflms: start a swap-in this many levels above its consumer. -1: tuned");
+DEFINE_int64(swapin_groupby, -1, "tflms: consumers at most this many levels apart share a swap-in. -1: tuned");
+DEFINE_int32(sync_mode, 0, "tflms: computing waits for 0 no copies, 1 copies out, 2 copies in, 3 both. The tuner takes a higher one where nothing else fits");
 DEFINE_string(serialization, "", "tflms: levels whose operations run one after another, as Python slices: 1,5,7:9,:3,100:");
 DEFINE_string(serialization_by_size, "0", "tflms: serialise levels whose operations hold more than this");
-DEFINE_double(memory_ratio, 0.9, "tflms: part of the device memory beside variables that the tuner fills");
-DEFINE_string(exclude_outputs, "", "tflms: do not swap what these nodes make: name prefixes and type:OP, separated by commas");
-DEFINE_string(exclude_inputs, "", "tflms: do not swap for these consumers");
-DEFINE_string(include_outputs, "", "tflms: swap only what these nodes make");
-DEFINE_string(include_inputs, "", "tflms: swap only for these consumers");
-DEFINE_bool(tflms_debug, false, "tflms: tell the operations and bytes of every level");
+DEFINE_double(memory_ratio, 0.9, "tflms: fraction of the device memory, without the variables, that the tuner may fill");
+DEFINE_string(exclude_outputs, "", "tflms: do not swap outputs of these nodes: name prefixes and type:OP, separated by commas");
+DEFINE_string(exclude_inputs, "", "tflms: do not swap inputs of these nodes");
+DEFINE_string(include_outputs, "", "tflms: swap outputs of these nodes only");
+DEFINE_string(include_inputs, "", "tflms: swap inputs of these nodes only");
+DEFINE_bool(tflms_debug, false, "tflms: print the operations and bytes of every level");
 // Output.
 DEFINE_string(report_out, "", "figures as JSON");
 DEFINE_string(trace_out, "", "Chrome trace of the last step (opens in Perfetto)");
 DEFINE_string(plot_out, "", "picture, .svg or .png");
-DEFINE_string(html_out, "", "page to look around in: timeline, memory map, the life of every tensor");
+DEFINE_string(html_out, "", "interactive page of the run: timeline, memory map, the life of every tensor");
 DEFINE_string(variables_out, "", ".npz of every variable after the last step");
 DEFINE_string(fetches_out, "", ".npz of the last step's fetches");
-DEFINE_string(checkpoint_out, "",
-              "checkpoint of every variable and mutable table after the last step, for TensorFlow or --checkpoint_in, under the names that the saver "
-              "of a SavedModel or MetaGraphDef has; it also holds how far random ops have come, which TensorFlow passes over");
-DEFINE_string(profile_out, "", "measured times of nodes and links, as text, for --profile_in; it takes 8 steps or more, 10 where steps are replayed as a graph");
+DEFINE_string(checkpoint_out, "", "checkpoint of every variable and mutable table after the last step, for TensorFlow or --checkpoint_in, under the names "
+                                  "that the saver of a SavedModel or MetaGraphDef uses. It also holds the states of random ops, which TensorFlow ignores");
+DEFINE_string(profile_out, "", "measured times of nodes and links, as text, for --profile_in. Takes 8 steps or more, 10 where steps are replayed as a graph");
 // Of single commands.
-DEFINE_string(partition_sizes, "", "sweep: sizes, separated by commas");
-DEFINE_string(budgets, "", "sweep: device memory budgets as --device_memory takes them, sizes or percentages, separated by commas: 40%,2GiB");
-DEFINE_string(csv_out, "", "sweep: the table; stdout when not given");
-DEFINE_string(plan_in, "", "run this plan, made by --plan_out=F.pb or .pbtxt, instead of making one; a step with other values than a plan depends on is refused");
-DEFINE_string(plan_out, "", "the plan: .pb or .pbtxt for --plan_in (with the values of feeds and the results of the step that it depends on, if any), else text with a line per step");
-DEFINE_string(vary, "batch", "fit: what to search: budget, batch, or of a model that has it, depth, image_size, steps_unrolled or layers (millrace model --help)");
+DEFINE_string(partition_sizes, "", "sweep: partition sizes, separated by commas");
+DEFINE_string(budgets, "", "sweep: budgets of device memory, as for --device_memory, separated by commas: 40%,2GiB");
+DEFINE_string(csv_out, "", "sweep: the table. Not given: stdout");
+DEFINE_string(plan_in, "", "run this plan, made by --plan_out=F.pb or .pbtxt, instead of making one. A step with other values than the plan depends on is "
+                           "refused");
+DEFINE_string(plan_out, "", "the plan: .pb or .pbtxt for --plan_in (with the values of feeds and results of the step that it depends on, if any), otherwise "
+                            "text with a line per step");
+DEFINE_string(vary, "batch", "fit: what to search: budget, batch, or, of a model that has it, depth, image_size, steps_unrolled or layers (millrace model "
+                             "--help)");
 DEFINE_bool(measure, false, "machine: measure kernels and copies of the device here");
 DEFINE_bool(ops, false, "inspect: list the supported operations");
 DEFINE_string(out, "", "export, machine, model: the file to write");
 // Sizes of generated models; 0 and "" are the model's own.
-DEFINE_int64(batch, 0, "model: examples a step");
+DEFINE_int64(batch, 0, "model: examples per step");
 DEFINE_int64(depth, 0, "model: layers with weights");
 DEFINE_int64(image_size, 0, "model: height, width and depth of the input");
 DEFINE_int64(classes, 0, "model: classes");
 DEFINE_int64(layers, 0, "model: recurrent, transformer or dense layers");
-DEFINE_int64(hidden, 0, "model: units of a layer");
+DEFINE_int64(hidden, 0, "model: units per layer");
 DEFINE_int64(heads, 0, "model: attention heads");
 DEFINE_int64(steps_unrolled, 0, "model: time steps, sequence length");
-DEFINE_int64(vocab, 0, "model: words");
-DEFINE_int64(experts, 0, "model: experts of a mixture");
-DEFINE_double(dropout, -1, "model: rate of dropout");
+DEFINE_int64(vocab, 0, "model: words in the vocabulary");
+DEFINE_int64(experts, 0, "model: experts per layer of a mixture of experts");
+DEFINE_double(dropout, -1, "model: dropout rate");
 DEFINE_int64(channels, 0, "model: channels of the first level");
 DEFINE_int64(levels, 0, "model: levels of resolution");
 DEFINE_string(variant, "", "model: form of the network");
-DEFINE_string(precision, "", "model: float32, or bfloat16 or float16 for activations and products, with weights, statistics and losses in float32");
-DEFINE_string(optimizer, "", "model, --train: sgd, momentum, adam, adamw, rmsprop or adagrad; not given: the model's, sgd of --train");
-DEFINE_double(learning_rate, 0, "model, --train: of the optimizer; 0: the model's, 0.01 of --train");
-DEFINE_double(weight_decay, -1, "model, --train: of the optimizer; -1: the model's, 0 of --train");
+DEFINE_string(precision, "", "model: float32, or bfloat16 or float16 for activations and matrix multiplications, with weights, statistics and losses in "
+                             "float32");
+DEFINE_string(optimizer, "", "model, --train: sgd, momentum, adam, adamw, rmsprop or adagrad. Not given: the model's own, sgd for --train");
+DEFINE_double(learning_rate, 0, "model, --train: learning rate. 0: the model's own, 0.01 for --train");
+DEFINE_double(weight_decay, -1, "model, --train: weight decay. -1: the model's own, 0 for --train");
 
 namespace millrace::cli {
 namespace {
@@ -201,10 +213,23 @@ InputOptions InputFromFlags() {
           .plan_in = FLAGS_plan_in};
 }
 
+// Where the machines that come with the program are: of an installation, of a build in the source tree.
+std::vector<std::string> MachineFolders() {
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return {};
+  std::vector<std::string> folders;
+  for (const char* const folder : {"../share/millrace/machines", "../../configs/machines"}) {
+    folders.push_back((program.parent_path() / folder).lexically_normal());
+  }
+  return folders;
+}
+
 EngineOptions EngineFromFlags() {
   return {.device = FLAGS_device,
           .devices = FLAGS_devices,
           .machine = FLAGS_machine,
+          .machine_folders = MachineFolders(),
           .device_memory = FLAGS_device_memory,
           .host_memory = FLAGS_host_memory,
           .link_gbps = FLAGS_link_gbps,
@@ -301,11 +326,24 @@ Options OptionsFromFlags(const std::vector<std::string>& words) {
   return options;
 }
 
+// Whether standard error is a terminal that takes escape codes.
+bool ErrIsTerminal() {
+  const char* const kind = std::getenv("TERM");
+  return isatty(STDERR_FILENO) != 0 && kind != nullptr && *kind != '\0' && std::string_view(kind) != "dumb";
+}
+
+int ErrColumns() {
+  constexpr int kUsual = 80;
+  winsize size = {};
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
+}
+
 Environment RealEnvironment() {
   Environment environment;
   environment.out = &std::cout;
   environment.err = &std::cerr;
-  environment.err_is_terminal = isatty(STDERR_FILENO) != 0;
+  environment.err_is_terminal = ErrIsTerminal();
+  environment.err_columns = ErrColumns;
   environment.interrupted = Interrupted;
   environment.catch_interrupts = CatchInterrupts;
   environment.load_graph = LoadMetaGraph;
@@ -347,13 +385,7 @@ absl::Status Main(const std::vector<std::string>& argv) {
     std::cout << Usage();
     return absl::OkStatus();
   }
-  const Command* command = FindCommand(words[0]);
-  if (command == nullptr) {
-    return UsageError(absl::StrCat("unknown command ", words[0], "; expected one of ",
-                                   absl::StrJoin(Commands(), ", ", [](std::string* out, const Command& each) {
-                                     out->append(each.name);
-                                   }), "; millrace --help says what they do"));
-  }
+  MR_ASSIGN_OR_RETURN(const Command* command, ExpectCommand(words[0]));
   if (arguments.help) {
     std::cout << CommandUsage(*command, registry);
     return absl::OkStatus();
@@ -397,6 +429,26 @@ absl::Status MainWithoutExceptions(const std::vector<std::string>& argv) {
   }
 }
 
+// Writes what is logged as a program's messages: without the time and the place in the source. The library writes with them what its own
+// flags send to standard error, and a failed CHECK, which is our own bug.
+class Messages final : public google::LogSink {
+ public:
+  Messages() {
+    FLAGS_stderrthreshold = google::GLOG_FATAL;
+    for (const google::LogSeverity severity : {google::GLOG_INFO, google::GLOG_WARNING, google::GLOG_ERROR, google::GLOG_FATAL}) {
+      google::SetLogDestination(severity, "");  // no files
+    }
+    google::AddLogSink(this);
+  }
+  ~Messages() override { google::RemoveLogSink(this); }
+  using google::LogSink::send;
+  void send(google::LogSeverity severity, const char*, const char*, int, const google::LogMessageTime&, const char* message, size_t size) override {
+    if (FLAGS_logtostderr || severity >= FLAGS_stderrthreshold) return;
+    const char* const kind = severity == google::GLOG_INFO ? "" : severity == google::GLOG_WARNING ? "warning: " : "error: ";
+    std::cerr << absl::StrCat("millrace: ", kind, absl::string_view(message, size), "\n");
+  }
+};
+
 absl::Status FlushResults() {
   std::cout.flush();
   if (std::cout.good()) return absl::OkStatus();
@@ -408,9 +460,10 @@ absl::Status FlushResults() {
 
 int main(int argc, char** argv) {
   millrace::cli::PrepareStandardStreams();
-  FLAGS_logtostderr = true;
   google::InitGoogleLogging(argv[0]);
-  absl::Status status = millrace::cli::MainWithoutExceptions(std::vector<std::string>(argv + 1, argv + argc));
+  const millrace::cli::Messages messages;
+  absl::Status status = millrace::CheckCpu();
+  if (status.ok()) status = millrace::cli::MainWithoutExceptions(std::vector<std::string>(argv + 1, argv + argc));
   status.Update(millrace::cli::FlushResults());
   const int exit_status = millrace::cli::ExitStatus(status);
   if (exit_status == millrace::cli::kExitUsage) {

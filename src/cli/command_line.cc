@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "cli/exit_status.h"
+#include "cli/help.h"
 #include "cli/settings.h"
 #include "files/mapped_file.h"
 #include "glog/logging.h"
@@ -21,11 +22,32 @@ namespace millrace::cli {
 namespace {
 
 constexpr std::string_view kFlagFile = "flagfile=";
+constexpr std::string_view kHelp = "help";  // a command that stands for --help
 
 // Of a script whose variable is not set: taken for "not given", a budget would be none.
 absl::Status ExpectText(const std::string& name, const std::string& value) {
   if (value.find_first_not_of(", \t") != std::string::npos) return absl::OkStatus();
   return UsageError(absl::StrCat("--", name, "=", value, ": nothing is given; expected a value, or leave the flag out"));
+}
+
+// What a flag of gflags' `type` takes, of a value that it does not take.
+std::string Expected(const std::string& type, const std::string& value) {
+  if (type == "bool") return "true or false";
+  if (type == "double") return "a number";
+  if (absl::StartsWith(type, "uint")) return "a whole number from 0 on";
+  const bool whole = value.find_first_not_of("0123456789", value[0] == '-' ? 1 : 0) == std::string::npos;
+  return whole && value.size() > 1 ? "a whole number nearer to 0" : "a whole number";
+}
+
+// Flags of the command where `words` name one, else of all commands.
+absl::Status UnknownFlag(const std::string& flag, const std::vector<std::string>& words) {
+  const Command* const command = words.empty() ? nullptr : FindCommand(words[0]);
+  std::vector<std::string> names;
+  for (const Command& each : Commands()) {
+    if (command == nullptr || command == &each) names.insert(names.end(), each.flags.begin(), each.flags.end());
+  }
+  return UsageError(absl::StrCat("unknown flag --", flag, NearestText(flag, names, "--"), "; `millrace ", command == nullptr ? "COMMAND" : command->name,
+                                 " --help` lists them"));
 }
 
 // Sets the flag of "name=value" or "name" (booleans, also "noname"). `next` is the word after it, which is the
@@ -51,10 +73,10 @@ absl::Status SetFlag(FlagRegistry& registry, std::string text, const std::string
       return UsageError(absl::StrCat("--", name, " needs a value"));
     }
   }
-  if (!flag) return UsageError(absl::StrCat("unknown flag --", text.substr(0, equals)));
+  if (!flag) return UnknownFlag(text.substr(0, equals), arguments.words);
   if (flag->type == "string") MR_RETURN_IF_ERROR(ExpectText(name, value));
   if (!registry.Set(name, value)) {
-    return UsageError(absl::StrCat("--", name, "=", value, ": expected a value of type ", flag->type));
+    return UsageError(absl::StrCat("--", name, "=", value, ": expected ", Expected(flag->type, value)));
   }
   arguments.flags.push_back(name);
   return absl::OkStatus();
@@ -68,7 +90,7 @@ absl::Status ReadFlagFile(FlagRegistry& registry, const std::string& path, int d
   const auto file = MappedFile::Open(path);
   if (!file.ok()) return UsageError(absl::StrCat("--flagfile: ", std::string(file.status().message())));
   arguments.flag_files.push_back(path);
-  Arguments of_file;
+  Arguments of_file{.words = arguments.words};
   int number = 0;
   for (const absl::string_view line : absl::StrSplit(std::string((*file)->bytes()), '\n')) {
     ++number;
@@ -82,12 +104,6 @@ absl::Status ReadFlagFile(FlagRegistry& registry, const std::string& path, int d
   }
   arguments.flags_of_files.insert(arguments.flags_of_files.end(), of_file.flags.begin(), of_file.flags.end());
   return absl::OkStatus();
-}
-
-// The default as one would write it: 0.7, which gflags gives with 17 digits.
-std::string Shortest(const FlagRegistry::Flag& flag) {
-  double value = 0;
-  return flag.type == "double" && absl::SimpleAtod(flag.default_value, &value) ? absl::StrCat(value) : flag.default_value;
 }
 
 template <typename Text>
@@ -270,7 +286,7 @@ absl::StatusOr<Arguments> ParseArguments(const std::vector<std::string>& argv, F
       flags_end = true;
     } else if (word == "--help" || word == "-help" || word == "-h") {
       arguments.help = true;
-    } else if (word == "--version" || word == "-version") {
+    } else if (word == "--version" || word == "-version" || word == "-V") {
       arguments.version = true;
     } else {
       const std::string flag(absl::StripPrefix(absl::StripPrefix(word, "-"), "-"));
@@ -286,7 +302,20 @@ absl::StatusOr<Arguments> ParseArguments(const std::vector<std::string>& argv, F
       i += took_next ? 1 : 0;
     }
   }
+  if (!arguments.words.empty() && arguments.words[0] == kHelp) {
+    arguments.words.erase(arguments.words.begin());
+    arguments.help = true;
+  }
   return arguments;
+}
+
+absl::StatusOr<const Command*> ExpectCommand(const std::string& name) {
+  const Command* const command = FindCommand(name);
+  if (command != nullptr) return command;
+  std::vector<std::string> names;
+  for (const Command& each : Commands()) names.push_back(each.name);
+  return UsageError(absl::StrCat("unknown command ", name, NearestText(name, names, ""), "; expected one of ", absl::StrJoin(names, ", "),
+                                 "; `millrace --help` says what they do"));
 }
 
 absl::Status CheckArguments(const Command& command, const Arguments& arguments, const FlagRegistry& registry) {
@@ -323,43 +352,6 @@ void WarnOfUselessFlags(const Command& command, const Arguments& arguments, cons
   WarnOfSwaps(strategies, arguments.flags, registry);
   if (!IsOfOthers(command, "replan")) WarnOfReplanning(arguments.flags, registry);
   WarnOfSharedReceives(strategies, arguments.flags, registry);
-}
-
-std::string Usage() {
-  std::string text = "millrace trains and runs dataflow graphs larger than the memory of their device.\n\nUsage: millrace COMMAND [--flags]\n\n";
-  for (const Command& command : Commands()) {
-    const std::string name = absl::StrCat(command.name, *command.arguments == '\0' ? "" : " ", command.arguments);
-    absl::StrAppend(&text, "  ", name, std::string(16 - name.size(), ' '), command.summary, "\n");
-  }
-  return text + "\nmillrace COMMAND --help shows the command's flags. --flagfile=FILE reads flags from a file, one a line;\n"
-                "--v=1 logs more: what each pass took of the time for planning, nodes that run on the host.\n"
-                "millrace --version shows the version.\n"
-                "Exit status: 0 done, 1 the run failed, 2 wrong usage (a flag's file that cannot be read, too), 3 does not fit the budget.\n";
-}
-
-std::string CommandUsage(const Command& command, const FlagRegistry& registry) {
-  std::string text = absl::StrCat("millrace ", command.name, *command.arguments == '\0' ? "" : " ", command.arguments,
-                                  ": ", command.summary, "\n\n");
-  for (const char* each : command.flags) {
-    const FlagRegistry::Flag flag = *registry.Find(each);
-    const std::string name = absl::StrCat("--", each);
-    absl::StrAppend(&text, "  ", name, std::string(name.size() < 18 ? 18 - name.size() : 1, ' '), flag.description,
-                    absl::StartsWith(each, "strateg") ? absl::StrCat(": ", absl::StrJoin(StrategyNames(), ", ")) : "",
-                    flag.type == "bool" && flag.default_value == "true" ? absl::StrCat(" (on; --no", each, " for off)") : "",
-                    // Models have defaults of their own.
-                    flag.default_value.empty() || flag.type == "bool" || absl::StartsWith(flag.description, "model")
-                        ? ""
-                        : absl::StrCat(" (", Shortest(flag), ")"),
-                    "\n");
-  }
-  if (std::string_view(command.name) == "model") {
-    absl::StrAppend(&text, "\nModels, with the flags that they take:\n");
-    for (const ModelInfo& model : Models()) {
-      absl::StrAppend(&text, "  ", model.name, ": ", model.summary, model.variants.empty() ? "" : "; variants ",
-                      model.variants, "\n      --", absl::StrJoin(model.options, " --"), "\n");
-    }
-  }
-  return absl::StrCat(text, "\nExample:\n  ", command.example, "\n");
 }
 
 }  // namespace millrace::cli

@@ -29,7 +29,7 @@ class FlagRegistry {
 
 // What remains of the command line when the flags are taken out.
 struct Arguments {
-  std::vector<std::string> words;  // the command, then its arguments
+  std::vector<std::string> words;  // the command, then its arguments; without a leading "help", which is --help
   std::vector<std::string> flags;  // names of the flags given on the command line itself
   std::vector<std::string> flags_of_files;
   std::vector<std::string> flag_files;  // that were read
@@ -39,6 +39,9 @@ struct Arguments {
 
 // Errors are wrong usage: flags that are not known, values of another type, flag files that cannot be read.
 absl::StatusOr<Arguments> ParseArguments(const std::vector<std::string>& argv, FlagRegistry& registry);
+
+// Errors are wrong usage: no such command, the message has those that there are.
+absl::StatusOr<const Command*> ExpectCommand(const std::string& name);
 
 // Errors are wrong usage: words that the command does not take, sizes of 0.
 absl::Status CheckArguments(const Command& command, const Arguments& arguments, const FlagRegistry& registry);
@@ -51,10 +54,6 @@ void DropUnusedFlags(const Command& command, const Arguments& arguments, FlagReg
 // strategy plans here).
 void WarnOfUselessFlags(const Command& command, const Arguments& arguments, const std::vector<std::string>& strategies,
                         const FlagRegistry& registry);
-
-// What --help shows: of the program, of a command.
-std::string Usage();
-std::string CommandUsage(const Command& command, const FlagRegistry& registry);
 
 }  // namespace millrace::cli
 

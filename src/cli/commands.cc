@@ -66,12 +66,13 @@ const std::vector<Command>& Table() {
            Flags{"device", "devices", "host_memory", "machine", "link_gbps", "disk", "disk_gbps", "threads", "replan",
                  "profile_in", "report_out", "plot_out"},
        "millrace sweep --strategies=tensorflowmem --partition_sizes=5,20,100 --budgets=40%,60% --graph=F.pb "
-       "--fetches=loss:0 --targets=train --init_targets=init --synthetic_feeds --csv_out=sweep.csv --plot_out=sweep.svg"},
+       "--fetches=loss:0 --targets=train --init_targets=init --synthetic_feeds --csv_out=sweep.csv --plot_out=sweep.svg",
+       "Exit status: 0 also where some rows do not fit their budget (their status is RESOURCE_EXHAUSTED), 3 where none fits."},
       {"plan", "", "plans and simulates, for this CPU or any --machine, and runs nothing", PlanCommand,
        InputFlags() + Flags{"strategy"} + PartFlags() + MachineFlags() + pictures + Flags{"plan_out"},
        "millrace plan --machine=configs/machines/titanx.pbtxt --graph=F.pb --fetches=loss:0 --targets=train "
        "--synthetic_feeds"},
-      {"inspect", "", "what a graph holds: vertices, edges, parameters, operations, unsupported ones", InspectCommand,
+      {"inspect", "", "what a graph holds: nodes, edges, parameters, operations, unsupported ones", InspectCommand,
        StepFlags() + Flags{"devices", "ops", "report_out"},
        "millrace inspect --graph=F.pb"},
       {"export", "", "the graph as the passes rewrote it, for reading, not for running, to --out=F.pb, .pbtxt or .dot", ExportCommand,

@@ -30,8 +30,9 @@ struct Command {
   const char* arguments;  // after the name: "NAME" for model
   const char* summary;
   absl::Status (*run)(const Options&, const Environment&);
-  std::vector<const char*> flags;  // that have a meaning for it, in the order of its help
+  std::vector<const char*> flags;  // that have a meaning for it
   const char* example;
+  const char* note = "";  // behind the flags in its help
 };
 
 // Flags that commands share: what is run; what generated models are; how steps are planned.

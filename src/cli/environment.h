@@ -23,7 +23,9 @@ using Arrays = std::map<std::string, Tensor>;
 struct Environment {
   std::ostream* out = nullptr;  // results
   std::ostream* err = nullptr;  // progress and warnings
-  bool err_is_terminal = false;
+  bool err_is_terminal = false;     // one that takes escape codes
+  // Columns of that terminal, which may change.
+  std::function<int()> err_columns = [] { return 80; };
   // True once the user asked to stop (Ctrl-C): commands end after the step they are in.
   std::function<bool()> interrupted = [] { return false; };
   // Called when the input is read: until then there is nothing to end in order, and Ctrl-C ends the process at once.

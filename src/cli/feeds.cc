@@ -229,9 +229,7 @@ absl::StatusOr<Session::FeedTypes> SyntheticFeedTypes(const Graph& graph, const 
     types[name] = type;
   }
   if (!unknown.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("inputs without a known shape: ", absl::StrJoin(unknown, ", "),
-                     "; give it with --feed_shapes=NAME:DIMxDIM..."));
+    return UsageError(absl::StrCat("inputs without a known shape: ", absl::StrJoin(unknown, ", "), "; give it with --feed_shapes=NAME:DIMxDIM..."));
   }
   return types;
 }

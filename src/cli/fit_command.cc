@@ -213,7 +213,7 @@ absl::Status FitBudget(const Workload& workload, SessionOptions session, const E
   const TrainResult result = PlanOnly(workload, session, environment);
   const absl::Status written = outputs.WriteReport({.graph = result.graph, .machine = session.machine, .runs = {result.run}}, nullptr);
   if (!result.run.status.ok()) return RunThenWritten(result.run.status, written);
-  *environment.out << "smallest device memory, to a hundredth, with " << session.planning.strategy << ": "
+  *environment.out << "smallest device memory, within 1 %, with " << session.planning.strategy << ": "
                    << session.planning.device_memory_bytes << " bytes (" << FormatBytes(session.planning.device_memory_bytes)
                    << ")\n" << RunSummary(result.run);
   return written;

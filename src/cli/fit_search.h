@@ -29,9 +29,9 @@ TrainResult FirstPlan(const Workload& workload, SessionOptions session, const En
 
 struct FoundBudget {
   int64_t bytes = 0;
-  bool smallest = false;  // to a hundredth; else the search ended before
+  bool smallest = false;  // within 1 %; else the search ended before
 };
-// The smallest device memory for which the strategy makes a plan, to a hundredth. `too_small`: one that does not do.
+// The smallest device memory for which the strategy makes a plan, within 1 %. `too_small`: one that does not do.
 // `likely`: one that may be enough, tried first (0: none is known).
 // `plans_left` counts down; at 0 the smallest found by then is returned, or NotFound.
 absl::StatusOr<FoundBudget> SmallestBudget(const Workload& workload, SessionOptions session, const Environment& environment,

@@ -201,7 +201,7 @@ absl::Status InspectCommand(const Options& options, const Environment& environme
   const std::map<std::string, int64_t> counts = OpCounts(graph), unsupported = UnsupportedOf(inspected, ops);
   const int64_t in_functions = NodesInFunctions(graph);
   const std::string more = in_functions > 0 ? absl::StrCat(" (and ", FormatCount(in_functions), " in the functions that they call)") : "";
-  *environment.out << "vertices     " << FormatCount(summary.nodes) << more << "\nedges        " << FormatCount(summary.edges)
+  *environment.out << "nodes        " << FormatCount(summary.nodes) << more << "\nedges        " << FormatCount(summary.edges)
                    << "\nparameters   " << FormatBytes(summary.parameter_bytes) << "\nlevels       " << FormatCount(levels)
                    << RequestsText(graph) << "\noperations   " << CountsText(counts) << "\nunsupported  "
                    << (unsupported.empty() ? "none" : CountsText(unsupported)) << "\n";

@@ -37,7 +37,8 @@ struct InputOptions {
 struct EngineOptions {
   std::string device = "cpu";
   std::string devices;        // "cpu:0,cpu:1", or how many of --device; empty: one
-  std::string machine;        // file; empty: Machine's defaults
+  std::string machine;        // file, or the name of one in a folder of these; empty: Machine's defaults
+  std::vector<std::string> machine_folders;
   std::string device_memory;  // "12GiB", or "50%" of baseline's predicted peak; a size per device: "12GiB,8GiB"
   std::string host_memory;
   double link_gbps = 0;

@@ -1,3 +1,4 @@
+#include "millrace/report.h"
 #include "cli/outputs.h"
 
 #include <glog/logging.h>
@@ -26,7 +27,6 @@
 #include "report/html_page.h"
 #include "report/image.h"
 #include "report/memory_plot.h"
-#include "report/report_json.h"
 
 namespace millrace::cli {
 namespace {

@@ -19,10 +19,10 @@ Progress::~Progress() {
 void Progress::Show(const std::string& label, int64_t done, int64_t total, const std::string& note) {
   if (out_ == nullptr) return;
   const int64_t filled = total > 0 ? std::clamp<int64_t>(kBarWidth * done / total, 0, kBarWidth) : 0;
-  *out_ << kStartOfLine
-        << absl::StrCat(label, " [", std::string(filled, '#'), std::string(kBarWidth - filled, '.'), "] ", done, "/",
-                        total, note.empty() ? "" : " ", note)
-        << std::flush;
+  const std::string line = absl::StrCat(label, " [", std::string(filled, '#'), std::string(kBarWidth - filled, '.'), "] ", done, "/", total,
+                                        note.empty() ? "" : " ", note);
+  const int columns = environment_.err_columns();
+  *out_ << kStartOfLine << line.substr(0, std::max(columns - 1, 1)) << std::flush;  // in the last column some terminals wrap
   shown_ = true;
 }
 

@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "cli/exit_status.h"
 #include "graph/device_spec.h"
@@ -27,6 +28,7 @@ namespace {
 
 constexpr int32_t kMostThreads = 4096;
 constexpr char kNone[] = "none";  // of budgets: no limit
+constexpr char kMachineExtension[] = ".pbtxt";
 
 absl::StatusOr<int64_t> SizeFlag(const char* flag, const std::string& text) {
   if (text.empty()) return 0;
@@ -216,6 +218,33 @@ absl::Status SetStrategy(const StrategyOptions& options, const std::string& devi
   return SetParts(options, planning);
 }
 
+// "a100, titanx": the machines whose files are in a folder.
+std::string MachinesIn(const std::string& folder) {
+  std::set<std::string> names;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (entry.path().extension() == kMachineExtension) names.insert(entry.path().stem().string());
+  }
+  return absl::StrJoin(names, ", ");
+}
+
+// The file of --machine: as it is given, or one of that name among those that come with the program.
+absl::StatusOr<std::string> MachineFile(const EngineOptions& engine) {
+  std::error_code error;
+  if (std::filesystem::exists(engine.machine, error) || absl::StrContains(engine.machine, '/')) return engine.machine;
+  for (const std::string& folder : engine.machine_folders) {
+    for (const char* const extension : {"", kMachineExtension}) {
+      const std::string path = absl::StrCat(folder, "/", engine.machine, extension);
+      if (std::filesystem::is_regular_file(path, error)) return path;
+    }
+  }
+  for (const std::string& folder : engine.machine_folders) {
+    const std::string names = MachinesIn(folder);
+    if (!names.empty()) return UsageError(absl::StrCat("--machine=", engine.machine, ": no such file, and none of the machines in ", folder, ": ", names));
+  }
+  return engine.machine;
+}
+
 // Host memory, disk and links, which may be slowed.
 absl::Status SetMemory(const EngineOptions& engine, SessionOptions& session) {
   int64_t host_bytes = PlanningOptions::kNoLimit;
@@ -303,7 +332,8 @@ absl::StatusOr<SessionOptions> MakeSessionOptions(const Options& options, const 
   session.device = std::move(devices.kind);
   session.planning.devices = std::move(devices.names);
   if (!engine.machine.empty()) {
-    auto machine = LoadMachine(engine.machine);
+    MR_ASSIGN_OR_RETURN(const std::string path, MachineFile(engine));
+    auto machine = LoadMachine(path);
     if (!machine.ok()) return AsUsageError(machine.status());
     session.machine = *machine;
   }

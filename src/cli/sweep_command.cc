@@ -62,7 +62,7 @@ class Sweep {
           MR_RETURN_IF_ERROR(RunPoint(strategy, budget, size));
           if (environment_.interrupted()) {
             const auto done = points_.size() - (absl::IsCancelled(points_.back().run.status) ? 1 : 0);
-            return absl::CancelledError(absl::StrCat("interrupted after point ", done, " of ", total));
+            return absl::CancelledError(absl::StrCat("interrupted after row ", done, " of ", total));
           }
           // A strategy without partitions by count gives the same for every size.
           if (!CutsBySize(strategy) || points_.back().partition_size != size) break;

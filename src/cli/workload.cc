@@ -105,7 +105,7 @@ absl::StatusOr<const SavedSignature*> FindSignature(const SavedModel& model, con
     return absl::NotFoundError(absl::StrCat(none, name.empty() ? "" : ", nor another",
                                             ", so nothing in it can be run; save it with some (tf.saved_model.save(..., signatures=...))"));
   }
-  if (name.empty()) return absl::NotFoundError(absl::StrCat("give --signature: the model has ", Keys(given)));
+  if (name.empty()) return UsageError(absl::StrCat("give --signature: the model has ", Keys(given)));
   return absl::NotFoundError(absl::StrCat(none, given.empty() ? "" : absl::StrCat(", expected one of ", Keys(given)),
                                           model.unread_signatures.empty() ? "" : absl::StrCat("; cannot be read: ", Keys(model.unread_signatures))));
 }
@@ -165,8 +165,8 @@ absl::Status CheckInputsFed(const Workload& workload) {
     if (const auto key = workload.input_keys.find(name); key != workload.input_keys.end()) keys.push_back(key->second);
   }
   if (keys.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("not fed, but needed by the fetches and targets: ", absl::StrJoin(keys, ", "),
-                                                 "; the file of --feeds gives inputs under these names, --synthetic_feeds makes them"));
+  return UsageError(absl::StrCat("not fed, but needed by the fetches and targets: ", absl::StrJoin(keys, ", "),
+                                 "; the file of --feeds gives inputs under these names, --synthetic_feeds makes them"));
 }
 
 // "name" of "name:0".
@@ -424,7 +424,11 @@ absl::Status Initialise(const Workload& workload, Session& session, const std::f
     MR_RETURN_IF_ERROR(RunInitialiser(workload.model_init, session));
     if (workload.values_after_model_init) MR_RETURN_IF_ERROR(SetInitialValues(workload, session, interrupted, /*again=*/true));
   }
-  for (const auto& [node, state] : workload.initial_states) MR_RETURN_IF_ERROR(session.SetNodeState(node, state));
+  for (const auto& [node, state] : workload.initial_states) {
+    const absl::Status set = session.SetNodeState(node, state);
+    // A checkpoint may be of a larger graph: that of the training whose result is evaluated.
+    if (!set.ok() && !absl::IsNotFound(set)) return set;
+  }
   return absl::OkStatus();
 }
 

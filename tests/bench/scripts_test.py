@@ -40,6 +40,29 @@ class ScriptsTest(WithPrograms):
                 self.assertIn(words, self.refusal(script, *arguments))
         self.assertFalse((self.folder / "x.pbtxt").exists())
 
+    def test_help_and_wrong_arguments_run_nothing(self):
+        for script in ("gpu_check.sh", "gpu_bundle.sh", "sanitizers.sh", "main_job.sh", "gpu_about.py", "gpu_report.py", "devices.py", "real_runs.py",
+                       "peers_gpu.py", "chain_graph.py", "against_tensorflow.py", "ops_against_tensorflow.py"):
+            interpreter = ["bash"] if script.endswith(".sh") else [sys.executable, "-B"]
+            for argument, status in (("--help", 0), ("-h", 0), ("--bogus", 2)):
+                if argument == "--bogus" and "tensorflow" in script:
+                    continue  # without TensorFlow it comes no further than to say so
+                with self.subTest(f"{script} {argument}"):
+                    done = subprocess.run([*interpreter, str(BENCH / script), argument], capture_output=True, text=True, check=False, cwd=self.folder)
+                    self.assertEqual(done.returncode, status, done.stderr)
+                    self.assertIn(script, done.stdout if status == 0 else done.stderr)
+                    self.assertFalse(done.stdout.startswith("#"))
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_shell_scripts_that_lack_arguments_say_which(self):
+        for script, arguments, words in (("gpu_check.sh", [], "usage: gpu_check.sh OUT_FOLDER"), ("gpu_bundle.sh", [], "usage: gpu_bundle.sh FOLDER"),
+                                         ("gpu_bundle.sh", ["a", "b"], "usage: gpu_bundle.sh FOLDER"), ("main_job.sh", ["50"], "usage: "),
+                                         ("sanitizers.sh", ["asan", "msan"], "no preset 'msan'; usage: sanitizers.sh [asan] [tsan]")):
+            done = subprocess.run(["bash", str(BENCH / script), *arguments], capture_output=True, text=True, check=False, cwd=self.folder)
+            self.assertEqual(done.returncode, 2, script)
+            self.assertTrue(done.stderr.startswith(words) or words in done.stderr, done.stderr)
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+
     def test_what_a_program_says_when_it_fails_is_shown(self):
         self.script("program", "echo no model foo >&2\nexit 2\n")
         (self.folder / "machine.pbtxt").touch()
@@ -52,12 +75,15 @@ class ScriptsTest(WithPrograms):
     @unittest.skipUnless(os.path.exists(os.environ.get("PLANNER_BENCH", "")), "PLANNER_BENCH is not built")
     def test_the_planner_bench_refuses_what_it_does_not_know(self):
         for argument, status, words in (("--bogus", 2, "no flag --bogus"), ("--pressures=2,abc", 2, "'abc', expected numbers from 0 on"),
-                                        ("--pressures=", 2, "'', expected numbers"), ("--strategies=foo", 2, "no strategy 'foo', expected some of"),
+                                        ("--bogus", 2, "usage: planner_bench"), ("--pressures=", 2, "'', expected numbers"), ("--strategies=foo", 2, "no strategy 'foo', expected some of"),
                                         ("nothing", 1, "no row's model and machine")):
             for study in ([], ["--study"]):
                 done = subprocess.run([os.environ["PLANNER_BENCH"], argument, *study], capture_output=True, text=True, check=False)
                 self.assertEqual(done.returncode, status, argument)
                 self.assertIn(words, done.stderr)
+        for argument in ("--help", "-h"):
+            done = subprocess.run([os.environ["PLANNER_BENCH"], argument], capture_output=True, text=True, check=True)
+            self.assertTrue(done.stdout.startswith("usage: planner_bench"))
 
     def sanitized(self, said):
         """What sanitizers.sh says of a test whose run ends well after these words, and its exit status."""

@@ -12,6 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "cli/exit_status.h"
+#include "cli/help.h"
 #include "testlib/logged.h"
 
 namespace millrace::cli {
@@ -32,7 +33,11 @@ class TestRegistry : public FlagRegistry {
   bool Set(const std::string& name, const std::string& value) override {
     auto& [flag, present] = flags_.at(name);
     int64_t number = 0;
+    uint64_t natural = 0;
+    double real = 0;
     if (flag.type == "int64" && !absl::SimpleAtoi(value, &number)) return false;
+    if (flag.type == "uint64" && !absl::SimpleAtoi(value, &natural)) return false;
+    if (flag.type == "double" && !absl::SimpleAtod(value, &real)) return false;
     if (flag.type == "bool" && value != "true" && value != "false") return false;
     present = value;
     return true;
@@ -49,7 +54,7 @@ class TestRegistry : public FlagRegistry {
       {"tf32", {{"bool", "false", "cuda: round"}, "false"}},
       {"threads", {{"int64", "0", "of kernels"}, "0"}},
       {"steps", {{"int64", "1", "training steps"}, "1"}},
-      {"seed", {{"int64", "0", "of feeds"}, "0"}},
+      {"seed", {{"uint64", "0", "of feeds"}, "0"}},
       {"batch", {{"int64", "0", "model: examples a step"}, "0"}},
       {"depth", {{"int64", "0", "model: layers"}, "0"}},
       {"vary", {{"string", "batch", "fit: what to search"}, "batch"}},
@@ -66,7 +71,7 @@ class TestRegistry : public FlagRegistry {
       {"synthetic_feeds", {{"bool", "false", "fill feeds"}, "false"}},
       {"init_targets", {{"string", "", "to run first"}, ""}},
       {"machine", {{"string", "", "rates to plan for"}, ""}},
-      {"link_gbps", {{"string", "", "slow copies"}, ""}},
+      {"link_gbps", {{"double", "0", "slow copies"}, "0"}},
       {"disk", {{"string", "", "a folder"}, ""}},
       {"partition_sizes", {{"string", "", "sweep: sizes"}, ""}},
       {"update_parts", {{"string", "auto", "planned: parts"}, "auto"}},
@@ -117,12 +122,41 @@ TEST_F(CommandLineTest, FlagsAreSetAndWordsRemain) {
 }
 
 TEST_F(CommandLineTest, WhatIsNoFlagOrNoValueIsWrongUsage) {
-  EXPECT_EQ(Error({"run", "--stpes=3"}), "unknown flag --stpes");
+  EXPECT_EQ(Error({"run", "--stpes=3"}), "unknown flag --stpes; nearest: --steps; `millrace run --help` lists them");
   EXPECT_EQ(Error({"run", "--steps"}), "--steps needs a value");
-  EXPECT_EQ(Error({"run", "--steps=many"}), "--steps=many: expected a value of type int64");
-  EXPECT_EQ(Error({"run", "--steps="}), "--steps=: expected a value of type int64");
-  EXPECT_EQ(Error({"run", "--nosteps"}), "unknown flag --nosteps");
-  EXPECT_EQ(Error({"run", "--synthetic_feeds=perhaps"}), "--synthetic_feeds=perhaps: expected a value of type bool");
+  EXPECT_EQ(Error({"run", "--steps=many"}), "--steps=many: expected a whole number");
+  EXPECT_EQ(Error({"run", "--steps="}), "--steps=: expected a whole number");
+  EXPECT_EQ(Error({"run", "--steps=99999999999999999999"}), "--steps=99999999999999999999: expected a whole number nearer to 0");
+  EXPECT_EQ(Error({"run", "--seed=-1"}), "--seed=-1: expected a whole number from 0 on");
+  EXPECT_EQ(Error({"run", "--link_gbps=fast"}), "--link_gbps=fast: expected a number");
+  EXPECT_EQ(Error({"run", "--nosteps"}), "unknown flag --nosteps; nearest: --steps; `millrace run --help` lists them");
+  EXPECT_EQ(Error({"run", "--synthetic_feeds=perhaps"}), "--synthetic_feeds=perhaps: expected true or false");
+}
+
+TEST_F(CommandLineTest, NearestFlagsAreThoseOfTheCommand) {
+  EXPECT_THAT(Error({"run", "--partition"}), HasSubstr("nearest: --partition_size; `millrace run"));
+  EXPECT_THAT(Error({"sweep", "--partition"}), HasSubstr("nearest: --partition_sizes; `millrace sweep"));
+  EXPECT_THAT(Error({"--grph=g.pb", "run"}), HasSubstr("unknown flag --grph; nearest: --graph; `millrace COMMAND --help` lists them"));
+  EXPECT_EQ(Error({"run", "--frobnicate"}), "unknown flag --frobnicate; `millrace run --help` lists them");
+}
+
+TEST_F(CommandLineTest, AnUnknownCommandIsRefusedWithTheNearest) {
+  EXPECT_EQ(*ExpectCommand("run"), FindCommand("run"));
+  const absl::Status status = ExpectCommand("comapre").status();
+  EXPECT_EQ(ExitStatus(status), kExitUsage);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("unknown command comapre; nearest: compare; expected one of run, compare,"));
+}
+
+TEST_F(CommandLineTest, HelpIsACommandToo) {
+  for (const std::vector<std::string>& argv : {std::vector<std::string>{"help"}, {"--help"}, {"-h"}}) {
+    EXPECT_TRUE(Parse(argv)->help);
+    EXPECT_THAT(Parse(argv)->words, IsEmpty());
+  }
+  for (const std::vector<std::string>& argv : {std::vector<std::string>{"help", "run"}, {"run", "--help"}, {"run", "-h"}}) {
+    EXPECT_TRUE(Parse(argv)->help);
+    EXPECT_THAT(Parse(argv)->words, ElementsAre("run"));
+  }
+  for (const char* flag : {"--version", "-V"}) EXPECT_TRUE(Parse({flag})->version);
 }
 
 TEST_F(CommandLineTest, AnEmptyValueIsNotTakenForNone) {
@@ -143,7 +177,7 @@ TEST_F(CommandLineTest, FlagFilesNameTheirLine) {
   EXPECT_THAT(arguments->flag_files, ElementsAre(path));
   EXPECT_EQ(registry_.Value("steps"), "7");
   std::ofstream(path) << "--steps=7\n--setps=8\n";
-  EXPECT_THAT(Error({"run", "--flagfile", path}), HasSubstr(":2: unknown flag --setps"));
+  EXPECT_THAT(Error({"run", "--flagfile", path}), HasSubstr(":2: unknown flag --setps; nearest: --steps; `millrace run --help` lists them"));
   std::ofstream(path) << "--flagfile=" << path << "\n";
   EXPECT_THAT(Error({"run", "--flagfile=" + path}), HasSubstr("more than 16 flag files"));
   fs::remove(path);

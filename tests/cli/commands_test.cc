@@ -541,6 +541,13 @@ TEST_F(CommandsTest, ProgressIsShownOnATerminalOnly) {
   EXPECT_THAT(world_.err.str(), testing::EndsWith("\r\x1b[K"));
 }
 
+TEST_F(CommandsTest, ProgressIsNoWiderThanTheTerminal) {
+  world_.environment.err_is_terminal = true;
+  world_.environment.err_columns = [] { return 20; };
+  ASSERT_TRUE(RunCommand(options_, world_.environment).ok());
+  EXPECT_THAT(world_.err.str(), HasSubstr("\r\x1b[Ktensorflowmem [####\r"));
+}
+
 TEST(CommandTableTest, EveryCommandHasASummaryAndAnExampleOfItself) {
   for (const Command& command : Commands()) {
     EXPECT_EQ(FindCommand(command.name), &command);

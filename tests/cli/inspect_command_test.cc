@@ -58,7 +58,7 @@ class InspectCommandTest : public testing::Test {
 };
 
 TEST_F(InspectCommandTest, NodesOfFunctionsAreCountedApart) {
-  EXPECT_THAT(Inspected(), AllOf(HasSubstr("vertices     3 (and 2 in the functions that they call)\n"), HasSubstr("Neg 2")));
+  EXPECT_THAT(Inspected(), AllOf(HasSubstr("nodes        3 (and 2 in the functions that they call)\n"), HasSubstr("Neg 2")));
 }
 
 TEST_F(InspectCommandTest, TheOnlySignatureIsPlanned) {

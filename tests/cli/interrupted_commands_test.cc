@@ -78,12 +78,12 @@ TEST_F(InterruptedCommandsTest, SweepDrawsThePointsThatItHas) {
   options_.sweep.csv_out = Path("sweep.csv");
   options_.output.plot_out = Path("sweep.svg");
   world_.engine.interrupt_after = 6;  // the last step of the second point
-  EXPECT_EQ(std::string(SweepCommand(options_, world_.environment).message()), "interrupted after point 2 of 3");
+  EXPECT_EQ(std::string(SweepCommand(options_, world_.environment).message()), "interrupted after row 2 of 3");
   EXPECT_THAT(Read("sweep.csv"), HasSubstr("tensorflowmem,none,0,OK,"));
   EXPECT_THAT(Read("sweep.svg"), testing::AllOf(HasSubstr("baseline"), HasSubstr("tensorflowmem")));
   fs::remove(Path("sweep.svg"));
   world_.engine.steps_run = world_.engine.interrupt_after = 0;
-  EXPECT_EQ(std::string(SweepCommand(options_, world_.environment).message()), "interrupted after point 0 of 3");
+  EXPECT_EQ(std::string(SweepCommand(options_, world_.environment).message()), "interrupted after row 0 of 3");
   EXPECT_FALSE(fs::exists(Path("sweep.svg")));
 }
 

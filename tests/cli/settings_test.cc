@@ -123,6 +123,24 @@ TEST(MakeSessionOptions, HostMemoryIsTheFlagsElseTheMachines) {
   std::filesystem::remove(options.engine.machine);
 }
 
+TEST(MakeSessionOptions, AMachineGoesByTheNameOfItsFileToo) {
+  Options options;
+  options.engine.machine_folders = {"/no/such/folder", MILLRACE_SOURCE_DIR "/configs/machines"};
+  for (const char* name : {"titanx", "titanx.pbtxt", MILLRACE_SOURCE_DIR "/configs/machines/titanx.pbtxt"}) {
+    options.engine.machine = name;
+    const auto session = MakeSessionOptions(options, "planned");
+    ASSERT_TRUE(session.ok()) << session.status();
+    EXPECT_EQ(session->machine.name, "titanx");
+  }
+  options.engine.machine = "titany";
+  const absl::Status unknown = MakeSessionOptions(options, "planned").status();
+  EXPECT_EQ(ExitStatus(unknown), kExitUsage);
+  EXPECT_THAT(std::string(unknown.message()), testing::AllOf(testing::HasSubstr("--machine=titany: no such file"),
+                                                             testing::ContainsRegex("configs/machines: a100, .*titanx")));
+  options.engine.machine_folders.clear();
+  EXPECT_EQ(ExitStatus(MakeSessionOptions(options, "planned").status()), kExitUsage);
+}
+
 TEST(MakeSessionOptions, SlowedLinksAreThoseOfTheMachine) {
   Options options;
   options.engine.link_gbps = 3;

@@ -380,6 +380,10 @@ TEST_F(SavedModelWorkloadTest, SignaturesThatAreNotThereAreNamed) {
   EXPECT_EQ(message(), "the model has no signature 'foo', expected one of train; cannot be read: serving_default");
   options_.input.signature.clear();
   EXPECT_EQ(message(), "signature 'serving_default': no node 'nope' in the graph");
+  model.unread_signatures.clear();
+  model.signatures["serve"] = {};
+  EXPECT_EQ(message(), "give --signature: the model has serve, train");
+  EXPECT_EQ(ExitStatus(Load().status()), kExitUsage);
 }
 
 TEST_F(SavedModelWorkloadTest, VariablesOfOpenShapeHaveTheirValuesWhereTheStepAssignsNone) {
@@ -404,6 +408,14 @@ TEST_F(SavedModelWorkloadTest, InputsAreNamedByTheirKeys) {
   options_.input.feeds.clear();
   options_.input.synthetic_feeds = true;
   EXPECT_THAT(message(), HasSubstr("inputs without a known shape: x float[?,2], y float[?]; give"));
+}
+
+TEST_F(SavedModelWorkloadTest, FlagsThatAreMissingAreWrongUsage) {
+  feeds_.erase("x");
+  EXPECT_EQ(ExitStatus(Load().status()), kExitUsage);
+  options_.input.feeds.clear();
+  options_.input.synthetic_feeds = true;
+  EXPECT_EQ(ExitStatus(Load().status()), kExitUsage);
 }
 
 TEST_F(SavedModelWorkloadTest, WhatCannotBeReadIsRefusedWhereItIsAskedFor) {

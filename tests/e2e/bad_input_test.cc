@@ -156,7 +156,7 @@ TEST_F(BadInputTest, DataTypesThatDoNotAgree) {
 TEST_F(BadInputTest, FetchesTargetsAndShapesThatAreNotThere) {
   program_.Write("graph.pbtxt", kX + UnaryNode("y", "Relu", "x"));
   ExpectRefused(Run("graph.pbtxt", {"--fetches=why:0", "--synthetic_feeds"}), 1, HasSubstr("why"));
-  ExpectRefused(Run("graph.pbtxt", {"--fetches=y:3", "--synthetic_feeds"}), 1, HasSubstr("fetch 'y:3': the node 'y' has 1 outputs"));
+  ExpectRefused(Run("graph.pbtxt", {"--fetches=y:3", "--synthetic_feeds"}), 1, HasSubstr("fetch 'y:3': the node 'y' has 1 output"));
   ExpectRefused(Run("graph.pbtxt", {"--targets=train", "--synthetic_feeds"}), 1, HasSubstr("train"));
   ExpectRefused(Run("graph.pbtxt", {"--fetches=y:0"}), 1, HasSubstr("x"));
   ExpectRefused(Run("graph.pbtxt", {"--fetches=y:0", "--synthetic_feeds", "--feed_shapes=z:2"}), 1, HasSubstr("z"));

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
 #include "program.h"
 
 namespace millrace {
@@ -125,7 +126,7 @@ TEST_F(ProgramTest, PlanNeedsNoDeviceAndWritesThePlanAsText) {
 TEST_F(ProgramTest, InspectCountsAndFindsTheLargestOperation) {
   const Outcome outcome = program_.Run({"inspect", "--graph=" + program_.Path("model.pb")});
   ASSERT_EQ(outcome.exit_status, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, AllOf(HasSubstr("vertices"), HasSubstr("Conv2D 53"), HasSubstr("unsupported  none"),
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("nodes  "), HasSubstr("Conv2D 53"), HasSubstr("unsupported  none"),
                                  HasSubstr("largest node")));
 }
 
@@ -137,7 +138,7 @@ TEST_F(ProgramTest, InspectRefusesAStepThatTheGraphDoesNotHave) {
     const bool names_file = absl::StartsWith(flag, "--feeds") || absl::StartsWith(flag, "--checkpoint_in");
     EXPECT_EQ(outcome.exit_status, names_file ? 2 : 1) << flag;
     EXPECT_THAT(outcome.err, HasSubstr("nowhere"));
-    EXPECT_THAT(outcome.out, HasSubstr("vertices"));
+    EXPECT_THAT(outcome.out, HasSubstr("nodes  "));
   }
 }
 
@@ -169,7 +170,7 @@ TEST_F(ProgramTest, FlagsMayComeFromAFile) {
   program_.Write("flags", "--steps=2\n--steps=two\n");
   outcome = program_.Run(Training("run", {"--flagfile=" + program_.Path("flags")}));
   EXPECT_EQ(outcome.exit_status, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("flags:2: --steps=two: expected a value of type int64"));
+  EXPECT_THAT(outcome.err, HasSubstr("flags:2: --steps=two: expected a whole number"));
 }
 
 TEST_F(ProgramTest, EveryCommandHasHelp) {
@@ -181,13 +182,51 @@ TEST_F(ProgramTest, EveryCommandHasHelp) {
     EXPECT_EQ(outcome.exit_status, 0);
     EXPECT_THAT(outcome.out, AllOf(HasSubstr("--report_out"), HasSubstr("Example:")));
   }
-  EXPECT_THAT(program_.Run({"run", "--help"}).out, HasSubstr("(on; --noearly_start for off)"));
+  const std::string run = program_.Run({"run", "--help"}).out;
+  EXPECT_THAT(run, AllOf(HasSubstr("(on; --noearly_start for off)"), HasSubstr("\nInput:\n  --graph "), HasSubstr("\nOutput:\n"), HasSubstr("(default 2)"), HasSubstr("(default planned)")));
+  EXPECT_EQ(program_.Run({"help", "run"}).out, run);
+  EXPECT_EQ(program_.Run({"help"}).out, all.out);
+}
+
+TEST_F(ProgramTest, EveryFlagIsInItsCommandsHelpUnderAHeadingAndNoLineIsLong) {
+  for (const char* command : {"run", "compare", "sweep", "plan", "inspect", "export", "explain", "fit", "machine", "model"}) {
+    const std::string help = program_.Run({command, "--help"}).out;
+    for (const absl::string_view line : absl::StrSplit(help, '\n')) EXPECT_LE(line.size(), 100) << command << ": " << line;
+    EXPECT_THAT(help, Not(HasSubstr("\nOther:"))) << command;
+  }
+  EXPECT_THAT(program_.Run({"model", "--help"}).out, HasSubstr("(default: the model's own)"));
+  EXPECT_THAT(program_.Run({"sweep", "--help"}).out, HasSubstr("Exit status: 0 also where some rows do not fit"));
+}
+
+TEST_F(ProgramTest, WhatIsMisspeltIsOfferedAsItIsSpelt) {
+  Outcome outcome = program_.Run({"run", "--grpah=model.pb"});
+  EXPECT_EQ(outcome.exit_status, 2);
+  EXPECT_EQ(outcome.err, "millrace: unknown flag --grpah; nearest: --graph; `millrace run --help` lists them\n");
+  outcome = program_.Run({"help", "comapre"});
+  EXPECT_EQ(outcome.exit_status, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("nearest: compare"));
+}
+
+TEST_F(ProgramTest, AWarningIsALineOfThePrograms) {
+  const Outcome outcome = program_.Run(Training("plan", {"--device=null", "--sync_mode=2"}));
+  EXPECT_EQ(outcome.exit_status, 0);
+  EXPECT_EQ(outcome.err, "millrace: warning: --sync_mode has no effect on strategy planned: it is of tflms\n");
+}
+
+TEST_F(ProgramTest, MachinesThatComeWithTheProgramGoByTheirNames) {
+  const Outcome known = program_.Run({"machine", "--machine=titanx"});
+  EXPECT_EQ(known.exit_status, 0) << known.err;
+  EXPECT_THAT(known.out, HasSubstr("titanx"));
+  const Outcome unknown = program_.Run({"machine", "--machine=titany"});
+  EXPECT_EQ(unknown.exit_status, 2);
+  EXPECT_THAT(unknown.err, testing::ContainsRegex("--machine=titany: no such file, and none of the machines in .*/machines: a100, .*titanx"));
 }
 
 TEST_F(ProgramTest, TheVersionIsANumber) {
   const Outcome outcome = program_.Run({"--version"});
   EXPECT_EQ(outcome.exit_status, 0);
   EXPECT_THAT(outcome.out, testing::MatchesRegex("millrace [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+  EXPECT_EQ(program_.Run({"-V"}).out, outcome.out);
 }
 
 TEST_F(ProgramTest, NamesInAListMayHaveSpacesBetweenThem) {
