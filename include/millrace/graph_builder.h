@@ -155,7 +155,8 @@ class GraphBuilder {
 
   // ---- Nodes. A name is relative to the scope, or to no scope when it begins with "/"; without one a node is
   // called as its op. Names that are taken get a suffix "_1", "_2", …, but for those of variables, where it is an error; so are names that
-  // TensorFlow does not allow.
+  // TensorFlow does not allow. Attributes that follow from the inputs (T, N, Tidx) need not be given; one that TensorFlow's op does not have, one of
+  // another kind than it has, and one missing that has no default are errors. An int for a float becomes one: {"alpha", 1}.
   Operation Op(std::string_view op, absl::Span<const Output> inputs, AttrMap attrs = {}, std::string_view name = {});
   Output Placeholder(std::string_view name, DataType dtype, Shape shape);
   Output Const(Tensor value, std::string_view name = {});
@@ -212,6 +213,8 @@ class GraphBuilder {
   friend class DeviceScope;
   friend class ControlScope;
 
+  // Attributes that follow from the inputs; then whether all are what the op takes.
+  absl::Status CompleteAttrs(Node& node) const;
   // Sets node.outputs; `bounded` gets the outputs whose shapes are bounds.
   absl::Status InferTypes(Node& node, std::vector<int>* bounded) const;
   void MarkBounded(NodeId id, const std::vector<int>& outputs);

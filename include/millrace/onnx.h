@@ -33,22 +33,22 @@ struct OnnxTraining {
   //   mse:NAME:TARGET                    mean squared difference; TARGET has the shape of the output
   //   weighted_sum:NAME:WEIGHTS          sum of products: WEIGHTS is the gradient that flows into the output
   // LABELS, TARGET and WEIGHTS are tensors of the model; names that it does not have become placeholders.
-  std::string loss;
+  std::string loss = {};
   std::string optimizer = "sgd";  // optimizers.h's: sgd, momentum, adam, adamw, rmsprop or adagrad
   double learning_rate = 0.01;
   double weight_decay = 0;
 };
 
 struct OnnxOptions {
-  // Shapes of inputs by name, where the model leaves dimensions open.
-  std::map<std::string, Shape> input_shapes;
+  // Shapes of inputs by name, where the model leaves dimensions open. A name that is no input is an error.
+  std::map<std::string, Shape> input_shapes = {};
   // What will be fed, by name: shapes count like input_shapes. Inputs whose values decide shapes or attributes (the second
   // input of a Reshape) become constants of these values.
-  std::map<std::string, Tensor> input_values;
+  std::map<std::string, Tensor> input_values = {};
   // Adds nodes `loss`, `train` and `init`, and the gradient of every trained variable as node gradient/VARIABLE. Moving
   // averages of batch normalisations in training mode are updated with the step. Nodes for tensors of the model with these three
   // names are called otherwise (loss_output, train_variable).
-  std::optional<OnnxTraining> training;
+  std::optional<OnnxTraining> training = {};
 };
 
 struct OnnxModel {

@@ -97,6 +97,7 @@ struct Cost {
   double flops = 0;
   double bytes = 0;           // read and written by the kernel
   int64_t scratch_bytes = 0;  // estimate; a device's kernel has the last word
+  bool convolution = false;   // its flops go at Machine::convolution_flops_per_second
 };
 
 // kPresence asks only whether it is initialised.
@@ -118,7 +119,7 @@ struct OpDef {
   // Variable uses may depend on the node (a list of handles); most ops have a fixed list.
   std::string name;
   ShapeRule shape;  // run it by InferShapes
-  CostRule cost;  // finite numbers from 0 on; when empty: bytes of inputs and outputs, one flop per output element
+  CostRule cost;  // finite numbers from 0 on, all three of them; when empty: bytes of inputs and outputs, one flop per output element
   GradientRule gradient;  // when empty: the built-in rule of an op of this name; where there is none, either, a gradient is an error
 
   // Pairs {output, input}: the kernel computes right when the output overwrites the input.

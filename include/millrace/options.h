@@ -27,6 +27,7 @@ struct Machine {
   int64_t host_memory_bytes = 0;        // the same of host memory
   int64_t tensor_alignment_bytes = kTensorAlignment;  // of addresses on the device; a CUDA device that is there sets it
   double flops_per_second = 100e9;      // float32 multiply-adds count two
+  double convolution_flops_per_second = 0;  // the same of convolutions (not of depthwise ones); 0: flops_per_second
   double memory_bytes_per_second = 10e9;
   double to_host_bytes_per_second = 5e9;
   double to_device_bytes_per_second = 5e9;
@@ -50,7 +51,7 @@ struct ReplanOptions {
   // takes. The first is captured.
   int64_t replayed_steps = 4;
   int64_t measured_steps = 5;   // then recorded; medians of them are what the planner gets
-  // The new plan must be this part faster, both simulated with measured times.
+  // The new plan must be this part faster, both simulated with measured times; negative: it may be so much slower.
   double least_gain = 0.005;
   // Steps of a plan after which its times are known; `replays`: by a device that replays them, from the second on.
   int64_t steps_to_measure(bool replays) const {
@@ -115,7 +116,7 @@ struct PlanningOptions {
   // Sums of matrix products are added up as the products are made, in creation order: less memory, and the same bits
   // under every strategy. Off: nodes as the graph has them.
   bool accumulate_products = true;
-  // Loops are planned as their turns, one after another; a graph that has more nodes then is refused.
+  // Loops are unrolled; a graph with more nodes than this after unrolling is refused.
   int64_t max_unrolled_nodes = 1'000'000;
   // Tensors smaller than this stay on the device; raise it when thousands of tiny copies cost more than they save.
   int64_t min_swap_bytes = 0;
@@ -173,7 +174,9 @@ struct SessionOptions {
   // Lower it where the longest step is known and somebody waits for the error.
   double device_timeout_seconds = 1800;
   bool tf32 = false;           // cuda: products and convolutions of float32 may round their inputs to TF32
-  int threads = 0;             // of kernels; 0: one per core
+  // Of kernels; 0: one per core. Sessions of one process share its workers, of which there are as many as cores: more where a session asks
+  // for more threads than that, and then as many as the smallest of such numbers. Results do not depend on it.
+  int threads = 0;
   uint64_t seed = 0;           // for random ops that have none of their own
   double link_gbps = 0;        // cpu: slows copies to this many GB/s each way; 0: as fast as memory copies
   bool trace = false;          // record when every step ran (report.h)
@@ -182,9 +185,10 @@ struct SessionOptions {
   // Folder for what the budget of host memory (planning's, else the machine's) has no room for, an error without one; empty: there is no disk tier.
   std::string disk;
   double disk_gbps = 0;        // slows the disk to this many GB/s each way; 0: as fast as it is
-  // Called on the planning thread whenever a pass begins, with its name: planning large graphs takes seconds.
+  // Called on the planning thread whenever a pass begins, with its name: planning large graphs takes seconds. What this
+  // or `cancelled` throws ends planning with Internal; nothing has run then.
   std::function<void(const std::string& pass)> planning_progress;
-  // Asked now and then by any thread that plans: true ends planning with Cancelled.
+  // Asked now and then by any thread that plans: true ends planning with Cancelled. A step that has begun is not cancelled.
   std::function<bool()> cancelled;
   // nullptr: the built-in ops and kernels. Ops of one's own are added to a copy of OpRegistry::Builtin(), whose ops plans are made of.
   std::shared_ptr<const OpRegistry> ops;

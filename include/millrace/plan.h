@@ -189,7 +189,7 @@ struct ExecutionPlan {
   uint64_t graph_fingerprint = 0;    // of the graph that it is of; 0: not known (files of before)
   std::vector<std::string> targets;  // that it runs beside what is fetched, as asked for
   // The values that it is for, and no others: of feeds by tensor name, and of what the step itself computes by the name of the
-  // question (turns of loops, sizes, sides of conditionals). Empty: it is for all.
+  // question (iterations of loops, sizes, sides of conditionals). Empty: it is for all.
   std::map<std::string, Tensor> feed_values;
   std::map<std::string, Tensor> answers;
   int64_t partition_size = 0;  // 0: not cut by count

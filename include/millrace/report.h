@@ -1,5 +1,5 @@
-// What a run did: predicted and measured figures of one strategy on one graph. Written as JSON by --report_out,
-// drawn by --plot_out and --trace_out.
+// What a run did: predicted and measured figures of one strategy on one graph. The program writes it as JSON with --report_out, as
+// ReportToJson does, and draws it with --plot_out and --trace_out.
 #ifndef MILLRACE_REPORT_H_
 #define MILLRACE_REPORT_H_
 
@@ -101,6 +101,11 @@ struct Report {
   Machine machine;
   std::vector<RunReport> runs;
 };
+
+// Protobuf JSON of proto.Report (src/proto/report.proto), every field present, snake_case names. It departs from protobuf's printer in one
+// point: 64-bit integers are JSON numbers, exact. NaN and infinities are the strings "NaN" and "Infinity", as in protobuf.
+// protobuf's own parser reads the result back.
+std::string ReportToJson(const Report& report);
 
 }  // namespace millrace
 

@@ -5,6 +5,7 @@
 #ifndef MILLRACE_TENSOR_H_
 #define MILLRACE_TENSOR_H_
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -48,13 +49,15 @@ class Tensor {
 
   const void* data() const { return data_.get(); }
   void* mutable_data() { return data_.get(); }
+  // The elements, none where it is empty(). T need not be the type's own, but throws std::invalid_argument when it has another size: halves
+  // are read as uint16_t. Out of a loop: it looks that up.
   template <typename T>
   absl::Span<const T> as() const {
-    return absl::Span<const T>(static_cast<const T*>(data()), static_cast<size_t>(num_elements()));
+    return absl::Span<const T>(static_cast<const T*>(data()), ElementsOf(sizeof(T)));
   }
   template <typename T>
   absl::Span<T> mutable_as() {
-    return absl::Span<T>(static_cast<T*>(mutable_data()), static_cast<size_t>(num_elements()));
+    return absl::Span<T>(static_cast<T*>(mutable_data()), ElementsOf(sizeof(T)));
   }
   // Requires dtype() == kString.
   const std::vector<std::string>& strings() const { return *strings_; }
@@ -69,6 +72,7 @@ class Tensor {
   bool BitEqual(const Tensor& other) const;
 
  private:
+  size_t ElementsOf(size_t element_bytes) const;
   void Swap(Tensor& other) noexcept {
     std::swap(type_, other.type_);
     data_.swap(other.data_);
@@ -109,7 +113,7 @@ template <typename T>
 Tensor Tensor::Vector(absl::Span<const T> values) {
   static_assert(DataTypeOf<T>() != DataType::kInvalid);
   Tensor tensor(DataTypeOf<T>(), Shape({static_cast<int64_t>(values.size())}));
-  for (size_t i = 0; i < values.size(); ++i) tensor.mutable_as<T>()[i] = values[i];
+  std::copy(values.begin(), values.end(), tensor.mutable_as<T>().begin());
   return tensor;
 }
 

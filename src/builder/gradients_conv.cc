@@ -27,11 +27,11 @@ absl::Status Forward(Context& c, const ConvFamily& family) {
   return absl::OkStatus();
 }
 
-// Attributes that only the gradient ops of 3-D convolutions have.
-Operation ForwardOp(const Context& c, const ConvFamily& family, const Output& x, const Output& filter) {
+// Without the one that only Conv3DBackpropInputV2 has.
+AttrMap SharedAttrs(const Context& c) {
   AttrMap attrs = c.attrs();
   attrs.Erase("Tshape");
-  return Emit(family.forward, {x, filter}, std::move(attrs));
+  return attrs;
 }
 
 // dx = backprop_input(sizes, filter, dy)
@@ -39,9 +39,9 @@ absl::Status BackpropInput(Context& c, const ConvFamily& family) {
   const Output g = c.gradient();
   if (c.wants(1)) {
     MR_ASSIGN_OR_RETURN(const Output shape, ShapeConstant(c, c.input(1)));
-    c.Set(1, SameAttrs(c, family.backprop_filter, {g, shape, c.input(2)}));
+    c.Set(1, Emit(family.backprop_filter, {g, shape, c.input(2)}, SharedAttrs(c)));
   }
-  if (c.wants(2)) c.Set(2, ForwardOp(c, family, g, c.input(1)));
+  if (c.wants(2)) c.Set(2, Emit(family.forward, {g, c.input(1)}, SharedAttrs(c)));
   return absl::OkStatus();
 }
 
@@ -52,7 +52,7 @@ absl::Status BackpropFilter(Context& c, const ConvFamily& family) {
     MR_ASSIGN_OR_RETURN(const Output shape, ShapeConstant(c, c.input(0)));
     c.Set(0, SameAttrs(c, family.backprop_input, {shape, g, c.input(2)}));
   }
-  if (c.wants(2)) c.Set(2, ForwardOp(c, family, c.input(0), g));
+  if (c.wants(2)) c.Set(2, Emit(family.forward, {c.input(0), g}, SharedAttrs(c)));
   return absl::OkStatus();
 }
 

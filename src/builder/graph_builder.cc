@@ -15,6 +15,8 @@
 #include "graph/verify.h"
 #include "graph/with_message.h"
 #include "millrace/status.h"
+#include "ops/input_types.h"
+#include "ops/op_attrs.h"
 
 namespace millrace {
 namespace {
@@ -213,6 +215,19 @@ std::string GraphBuilder::FullName(std::string_view name, std::string_view op) c
   return absl::StrCat(scope_, std::string(name.empty() ? op : name));
 }
 
+absl::Status GraphBuilder::CompleteAttrs(Node& node) const {
+  if (ops_->Find(node.op) == nullptr) return UnknownOp(graph_, node);
+  MR_RETURN_IF_ERROR(CheckWrittenAttrs(node));
+  std::vector<TensorType> types;
+  types.reserve(node.inputs.size());
+  for (const OutputRef& input : node.inputs) {
+    types.push_back(graph_.type(input));
+    if (graph_.node(input.node).op == "VarHandleOp") types.back().dtype = DataType::kResource;
+  }
+  FillInputAttrs(types, node);
+  return CheckHasAttrs(node);
+}
+
 Operation GraphBuilder::Add(Node node) {
   std::vector<int> bounded;
   if (!IsNodeName(node.name)) {
@@ -225,7 +240,8 @@ Operation GraphBuilder::Add(Node node) {
                                                  " nodes already, the most it may have is ", most_nodes_)));
     return Operation(this, NodeId());
   }
-  const absl::Status status = InferTypes(node, &bounded);
+  absl::Status status = CompleteAttrs(node);
+  if (status.ok()) status = InferTypes(node, &bounded);
   if (!status.ok()) {
     Fail(status);
     return Operation(this, NodeId());
@@ -295,6 +311,11 @@ Operation GraphBuilder::Op(std::string_view op, absl::Span<const Output> inputs,
 }
 
 Output GraphBuilder::Placeholder(std::string_view name, DataType dtype, Shape shape) {
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (shape.dim(i) >= -1) continue;
+    FailOp("Placeholder", {}, name, absl::StrCat("a dimension of ", shape.dim(i), ", expected -1 (unknown) or more"));
+    return Output(this, OutputRef{}, TensorType{});
+  }
   return Op("Placeholder", {}, {{"dtype", dtype}, {"shape", std::move(shape)}}, name);
 }
 

@@ -1,4 +1,5 @@
-# What `cmake --install` puts in place: the headers, one library of all boxes, find_package(millrace), the program, machines.
+# What `cmake --install` puts in place: the headers, one library of all boxes, find_package(millrace), a file for pkg-config, the program,
+# machines.
 #
 # The library is shared, so that a program which embeds it names nothing but millrace::millrace: of what the boxes
 # use, only Abseil shows in the headers.
@@ -11,11 +12,12 @@ get_property(external GLOBAL PROPERTY MILLRACE_EXTERNAL)
 list(REMOVE_DUPLICATES external)
 
 add_library(millrace SHARED)
+set(absl_in_headers absl::status absl::statusor absl::strings absl::inlined_vector absl::span absl::function_ref)
 foreach(box ${boxes})
   target_sources(millrace PRIVATE $<TARGET_OBJECTS:${box}>)
 endforeach()
 target_link_libraries(millrace PRIVATE millrace_flags ${external}
-  PUBLIC absl::status absl::statusor absl::strings absl::inlined_vector absl::span absl::function_ref)
+  PUBLIC ${absl_in_headers})
 target_include_directories(millrace INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_features(millrace INTERFACE cxx_std_20)
 if(NOT MILLRACE_SANITIZE)
@@ -39,3 +41,19 @@ file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/millraceConfig.cmake CONTENT
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/millraceConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/millraceConfig.cmake ${CMAKE_BINARY_DIR}/millraceConfigVersion.cmake
   DESTINATION ${package_dir})
+
+# The same for builds that are not CMake's: pkg-config --cflags --libs millrace. A program needs C++20. It says where it lies from where it is.
+list(TRANSFORM absl_in_headers REPLACE "::" "_" OUTPUT_VARIABLE requires)
+list(JOIN requires " " requires)
+file(RELATIVE_PATH to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+string(REGEX REPLACE "/$" "" to_prefix "${to_prefix}")
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/millrace.pc CONTENT
+  "prefix=\${pcfiledir}/${to_prefix}
+Name: millrace
+Description: ${PROJECT_DESCRIPTION}
+Version: ${PROJECT_VERSION}
+Requires: ${requires}
+Cflags: -I\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}
+Libs: -L\${prefix}/${CMAKE_INSTALL_LIBDIR} -lmillrace
+" @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/millrace.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -77,6 +77,15 @@ Tensor Tensor::Wrap(DataType dtype, Shape shape, void* data, std::shared_ptr<voi
   return tensor;
 }
 
+size_t Tensor::ElementsOf(size_t element_bytes) const {
+  if (empty()) return 0;
+  if (static_cast<int64_t>(element_bytes) != DataTypeSize(dtype())) {
+    throw std::invalid_argument(
+        absl::StrCat("Tensor::as: ", type_.ToString(), " as elements of ", element_bytes, " bytes, expected those of ", std::string(DataTypeName(dtype()))));
+  }
+  return static_cast<size_t>(num_elements());
+}
+
 int64_t Tensor::IntAt(int64_t i) const { return ElementAt<int64_t>(*this, i); }
 double Tensor::DoubleAt(int64_t i) const { return ElementAt<double>(*this, i); }
 

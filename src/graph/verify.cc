@@ -63,7 +63,7 @@ absl::Status VerifyNode(const Graph& graph, NodeId id) {
     if (input.index < 0 || (outputs > 0 && static_cast<size_t>(input.index) >= outputs)) {
       return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' (", node.op, ") takes input '",
                                                      producer.name, ":", input.index, "', but '", producer.name,
-                                                     "' (", producer.op, ") has ", outputs, " outputs"));
+                                                     "' (", producer.op, ") has ", outputs, outputs == 1 ? " output" : " outputs"));
     }
   }
   for (NodeId control : node.control_inputs) {

@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "graph/verify.h"
 #include "graph/with_message.h"
-#include "import/op_attrs.h"
 #include "import/tensor_proto.h"
 #include "millrace/status.h"
+#include "ops/op_attrs.h"
 #include "proto/parse.h"
 
 namespace millrace {

@@ -158,7 +158,55 @@ class InputTypes {
   std::vector<std::pair<const std::string*, int>> first_;  // attribute, the first of its inputs
 };
 
+// How many inputs each word stands for that does not say so, of as many inputs as there are: nothing where several attributes are missing,
+// or the inputs do not come out even.
+std::optional<int64_t> MissingCount(const std::vector<Word>& words, const AttrMap& attrs, size_t inputs) {
+  int64_t left = static_cast<int64_t>(inputs), times = 0;
+  std::string missing;
+  for (const Word& word : words) {
+    const std::string& attr = word.rule == Rule::kAttrList ? word.type : word.count;
+    const AttrValue* const value = attr.empty() ? nullptr : attrs.Find(attr);
+    const auto* types = value == nullptr ? nullptr : std::get_if<std::vector<DataType>>(value);
+    if (attr.empty() || value != nullptr) {
+      left -= attr.empty() ? 1 : types != nullptr ? static_cast<int64_t>(types->size()) : attrs.GetOr<int64_t>(attr, 0);
+      continue;
+    }
+    if (times > 0 && missing != attr) return std::nullopt;
+    missing = attr;
+    ++times;
+  }
+  if (times == 0 || left < 0 || left % times != 0) return std::nullopt;
+  return left / times;
+}
+
 }  // namespace
+
+void FillInputAttrs(absl::Span<const TensorType> inputs, Node& node) {
+  const std::vector<Word>* words = WordsOf(node.op);
+  if (words == nullptr) return;
+  const std::optional<int64_t> missing = MissingCount(*words, node.attrs, inputs.size());
+  size_t next = 0;
+  for (const Word& word : *words) {
+    const std::string& counted = word.rule == Rule::kAttrList ? word.type : word.count;
+    int64_t count = 1;
+    if (!counted.empty()) {
+      const AttrValue* const given = node.attrs.Find(counted);
+      const auto* types = given == nullptr ? nullptr : std::get_if<std::vector<DataType>>(given);
+      if (given == nullptr && !missing.has_value()) return;
+      count = given == nullptr ? *missing : types != nullptr ? static_cast<int64_t>(types->size()) : node.attrs.GetOr<int64_t>(counted, 0);
+    }
+    if (count < 0 || count > static_cast<int64_t>(inputs.size() - next)) return;
+    const absl::Span<const TensorType> of_word = inputs.subspan(next, count);
+    next += count;
+    if (word.rule == Rule::kAttrList && !node.attrs.Has(word.type)) {
+      std::vector<DataType> types;
+      for (const TensorType& input : of_word) types.push_back(input.dtype);
+      node.attrs.Set(word.type, std::move(types));
+    }
+    if (!word.count.empty() && !node.attrs.Has(word.count)) node.attrs.Set(word.count, count);
+    if (word.rule == Rule::kAttr && !of_word.empty() && !node.attrs.Has(word.type)) node.attrs.Set(word.type, of_word[0].dtype);
+  }
+}
 
 OpDef::ShapeRule WithTypesChecked(const std::string& op, OpDef::ShapeRule rule) {
   const std::vector<Word>* words = WordsOf(op);

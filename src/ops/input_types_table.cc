@@ -91,9 +91,9 @@ const char* const kInputTypes[] = {
     "T/3-3 T/3-3 T T/1-1 =int32/1-1 | CudnnRNNV3",
     "T/1-2 | DataFormatVecPermute",
     "=string/0-0 =int32/1-1 | DecodeAndCropJpeg",
-    "=string | DecodeBase64 DecodeCompressed DecodeRaw EncodeBase64 MatchingFiles ParseTensor PrintV2 ReadFile StaticRegexFullMatch "
-        "StaticRegexReplace StringLength StringLower StringStrip StringToHashBucket StringToHashBucketFast StringToHashBucketStrong StringToNumber "
-        "StringUpper UnicodeDecode UnicodeDecodeWithOffsets UnicodeTranscode",
+    "=string | DecodeBase64 DecodeCompressed DecodeJSONExample DecodeRaw EncodeBase64 MatchingFiles ParseTensor PrintV2 ReadFile "
+        "StaticRegexFullMatch StaticRegexReplace StringLength StringLower StringStrip StringToHashBucket StringToHashBucketFast "
+        "StringToHashBucketStrong StringToNumber StringUpper UnicodeDecode UnicodeDecodeWithOffsets UnicodeTranscode",
     "=string/0-0 | DecodeBmp DecodeGif DecodeImage DecodeJpeg DecodePng DecodeWav DecodeWebP ExtractJpegShape",
     "=string [OUT_TYPE] | DecodeCSV",
     "=string =int32/0-0 | DecodePaddedRaw",
@@ -367,6 +367,7 @@ const char* const kInputTypes[] = {
     "=string Tindices Tnumsegments | UnsortedSegmentJoin",
     "T Tindices Tnumsegments/0-0 | UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum",
     "- =int64 =string =float =float | WriteAudioSummary",
+    "=string =string | WriteFile",
     "- =int64 =string | WriteGraphSummary WriteRawProtoSummary",
     "- =int64 =string T | WriteHistogramSummary WriteScalarSummary",
     "- =int64 =string T =uint8 | WriteImageSummary",

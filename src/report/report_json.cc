@@ -1,4 +1,4 @@
-#include "report/report_json.h"
+#include "millrace/report.h"
 
 #include <google/protobuf/message.h>
 
@@ -69,6 +69,7 @@ proto::ReportMachine MachineToProto(const Machine& machine) {
   out.set_device_memory_bytes(machine.device_memory_bytes);
   out.set_host_memory_bytes(machine.host_memory_bytes);
   out.set_flops_per_second(machine.flops_per_second);
+  out.set_convolution_flops_per_second(machine.convolution_flops_per_second);
   out.set_memory_bytes_per_second(machine.memory_bytes_per_second);
   out.set_to_host_bytes_per_second(machine.to_host_bytes_per_second);
   out.set_to_device_bytes_per_second(machine.to_device_bytes_per_second);

@@ -85,7 +85,7 @@ std::string GraphLine(const GraphSummary& graph) {
 double TypicalStepSeconds(const RunReport& run) {
   if (run.step_seconds.empty()) return run.predicted_step_seconds;
   std::vector<double> sorted = run.step_seconds;
-  const auto middle = sorted.begin() + static_cast<int64_t>(sorted.size() / 2);
+  const auto middle = sorted.begin() + static_cast<int64_t>((sorted.size() - 1) / 2);
   std::nth_element(sorted.begin(), middle, sorted.end());
   return *middle;
 }

@@ -12,7 +12,8 @@ namespace millrace {
 // "7,016 nodes, 11,031 edges, 97.5 MiB of parameters; largest node conv1 (Conv2D): 401.41 MiB".
 std::string GraphLine(const GraphSummary& graph);
 
-// Median of the measured steps; the predicted step where none was measured.
+// Median of the measured steps, of an even number the faster of the two in the middle: the first of two steps warms up. The predicted step
+// where none was measured.
 double TypicalStepSeconds(const RunReport& run);
 
 // One run, a line per figure, predicted beside measured.

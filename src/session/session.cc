@@ -14,7 +14,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "glog/logging.h"
-#include "graph/exceptions.h"
 #include "graph/verify.h"
 #include "millrace/device.h"
 #include "millrace/status.h"
@@ -28,6 +27,9 @@
 #include "session/asker.h"
 #include "session/checks.h"
 #include "session/compiler.h"
+#include "session/cpu_check.h"
+#include "session/exclusive_session.h"
+#include "session/graph_checks.h"
 #include "session/hidden_states.h"
 #include "session/host_room.h"
 #include "session/open_device.h"
@@ -43,8 +45,8 @@ double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Of one signature, planned for several values: programs, unless they are small together, and executors; and programs of all, beside
-// those that UsePlan was given.
+// Of one signature, planned for several values: programs and executors, unless they are small together (step_programs.h); and programs of all,
+// beside those that UsePlan was given.
 constexpr size_t kMaxProgramsByValue = 8;
 constexpr size_t kMaxExecutorsByValue = 8;
 constexpr size_t kMaxNodesByValue = 32768;
@@ -74,6 +76,7 @@ class SessionImpl final : public Session {
     MR_RETURN_IF_ERROR(CheckOptions(options_));
     MR_RETURN_IF_ERROR(CheckOps(ops_));
     MR_RETURN_IF_ERROR(CheckNodeIds(graph_));
+    MR_RETURN_IF_ERROR(CheckAttrsOf(graph_));
     if (options_.profile != nullptr) MR_RETURN_IF_ERROR(CheckProfileIsOf(graph_, *options_.profile));
     options_.machine = PacedMachine(options_);
     if (!options_.disk.empty()) MR_RETURN_IF_ERROR(OpenDisk());
@@ -191,9 +194,7 @@ class SessionImpl final : public Session {
   const GraphSummary& graph_summary() const override { return summary_; }
   const Machine& machine() const override { return options_.machine; }
 
-  absl::StatusOr<std::map<std::string, Tensor>> Variables() override {
-    return WithoutExceptions([this] { return variables_.Read(); });
-  }
+  absl::StatusOr<std::map<std::string, Tensor>> Variables() override { return variables_.Read(); }
   absl::Status ReadVariables(absl::FunctionRef<absl::Status(const std::string& name, Tensor value)> take) override {
     return variables_.ReadEach(take);
   }
@@ -207,10 +208,9 @@ class SessionImpl final : public Session {
     if (former != nullptr && !former->declared && former->type != value.type()) MR_RETURN_IF_ERROR(AbandonPlansOf(name, /*of_its_shape=*/true));
     return variables_.Set(name, value);
   }
-  absl::StatusOr<std::map<std::string, Tensor>> NodeStates() override {
-    return WithoutExceptions([this]() -> absl::StatusOr<std::map<std::string, Tensor>> { return variables_.ReadStates(); });
-  }
+  absl::StatusOr<std::map<std::string, Tensor>> NodeStates() override { return variables_.ReadStates(); }
   absl::Status SetNodeState(const std::string& node, const Tensor& state) override {
+    MR_RETURN_IF_ERROR(CheckMayKeepState(graph_, node));
     return variables_.SetState(node, state);
   }
 
@@ -496,7 +496,7 @@ class SessionImpl final : public Session {
 
   absl::Status EnsureExecutor(StepProgram& program) {
     if (program.executor == nullptr) {
-      MR_RETURN_IF_ERROR(StopOldest(program.siblings, kMaxExecutorsByValue, variables_, kernel_cache_, programs_));
+      MR_RETURN_IF_ERROR(StopOldest(program.siblings, kMaxExecutorsByValue, kMaxNodesByValue, variables_, kernel_cache_, programs_));
       MR_ASSIGN_OR_RETURN(program.executor, MakeExecutor(program.plan));
     }
     return absl::OkStatus();
@@ -583,12 +583,13 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(Graph graph, SessionOpt
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(std::shared_ptr<const Graph> graph, SessionOptions options) {
   if (graph == nullptr) return absl::InvalidArgumentError("a session needs a graph, none was given");
+  MR_RETURN_IF_ERROR(CheckCpu());
   MR_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<RuntimeDevice>> devices,
                       OpenDevices(options, options.planning.num_devices()));
   ResolveBudgets(options);
   auto session = std::make_unique<SessionImpl>(std::move(graph), std::move(options), std::move(devices));
   MR_RETURN_IF_ERROR(session->Init());
-  return std::unique_ptr<Session>(std::move(session));
+  return MakeExclusive(std::move(session));
 }
 
 }  // namespace millrace

@@ -69,7 +69,7 @@ TEST(GraphBuilder, AConstantWithoutATypeIsAnError) {
   EXPECT_EQ(b.status().message(), "node 'none' (Const): the tensor has no type");
   GraphBuilder other;
   other.Placeholder("fed", DataType::kInvalid, Shape({2}));
-  EXPECT_EQ(other.status().message(), "node 'fed' (Placeholder): output 0 has no type");
+  EXPECT_EQ(other.status().message(), "node 'fed' (Placeholder): attribute 'dtype' is type invalid, expected a type that is no reference");
   EXPECT_FALSE(c.SharedConst(Tensor()).valid());
   EXPECT_FALSE(c.ok());
 }

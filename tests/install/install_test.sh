@@ -20,6 +20,13 @@ strangers=$(find "$prefix/usr" -name 'libmillrace.so' -exec nm -D --defined-only
   --machine="$prefix/usr/share/millrace/machines/titanx.pbtxt" >"$prefix/plan.log"
 library=$(find "$prefix/usr" -name 'libmillrace.so' -printf '%h')
 "$prefix/build/embedding" "$prefix/resnet.pbtxt" "$library"
+# Without CMake.
+if command -v pkg-config >/dev/null; then
+  export PKG_CONFIG_PATH=$library/pkgconfig
+  # shellcheck disable=SC2046
+  "${CXX:-c++}" -std=c++20 "$source/tests/install/program/small.cc" -o "$prefix/small" $(pkg-config --cflags --libs millrace)
+  LD_LIBRARY_PATH=$library "$prefix/small"
+fi
 # A program that is moved with its libraries still finds them.
 mv "$prefix/usr" "$prefix/moved"
 LD_LIBRARY_PATH=${library/"$prefix/usr"/"$prefix/moved"} "$prefix/build/embedding" "$prefix/resnet.pbtxt" \

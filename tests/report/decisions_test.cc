@@ -1,4 +1,5 @@
 // A report says of everything that a plan decided why.
+#include "millrace/report.h"
 #include "report/decisions.h"
 
 #include <gmock/gmock.h>
@@ -9,7 +10,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "example_plan.h"
-#include "report/report_json.h"
 
 namespace millrace {
 namespace {

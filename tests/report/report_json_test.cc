@@ -1,4 +1,3 @@
-#include "report/report_json.h"
 
 #include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
@@ -7,6 +6,7 @@
 #include <limits>
 
 #include "millrace/proto/report.pb.h"
+#include "millrace/report.h"
 #include "report/json.h"
 
 namespace millrace {

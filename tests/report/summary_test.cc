@@ -58,6 +58,16 @@ TEST(SummaryTest, APlanHasNoMeasuredFigures) {
   EXPECT_EQ(TypicalStepSeconds(run), 5);
 }
 
+TEST(SummaryTest, OfAnEvenNumberTheFasterMiddleStepIsTypical) {
+  RunReport run = ExampleRun();
+  run.step_seconds = {9, 2};
+  EXPECT_EQ(TypicalStepSeconds(run), 2);
+  run.step_seconds = {9, 2, 3, 4};
+  EXPECT_EQ(TypicalStepSeconds(run), 3);
+  run.step_seconds = {9, 2, 4};
+  EXPECT_EQ(TypicalStepSeconds(run), 4);
+}
+
 TEST(RunSummaryTest, TflmsTellsWhatTuningAndRewritingTook) {
   RunReport run = ExampleRun();
   run.passes = {{"order", 1, 1}, {"choose swaps", 0.25, 1}, {"insert swaps", 0.5, 1}};

@@ -143,6 +143,7 @@ TEST(Options, OutOfTheirRangeAreRefusedByNameBeforeAnythingIsPlanned) {
       {"machine.tensor_alignment_bytes is 96, expected a power of two", [](SessionOptions& o) { o.machine.tensor_alignment_bytes = 96; }},
       {"machine.tensor_alignment_bytes is 0", [](SessionOptions& o) { o.machine.tensor_alignment_bytes = 0; }},
       {"machine.tensor_alignment_bytes is 4611686018427387904", [](SessionOptions& o) { o.machine.tensor_alignment_bytes = int64_t{1} << 62; }},
+      {"machine.convolution_flops_per_second is -1", [](SessionOptions& o) { o.machine.convolution_flops_per_second = -1; }},
       {"machine.copy_launch_seconds", [](SessionOptions& o) { o.machine.copy_launch_seconds = -1; }},
       {"machine.launch_seconds", [](SessionOptions& o) { o.machine.launch_seconds = -1; }},
       {"machine.copy_latency_seconds is 1e+308", [](SessionOptions& o) { o.machine.copy_latency_seconds = 1e308; }},
@@ -253,9 +254,10 @@ TEST(Session, AnOpThatIsNotKnownIsFoundByTheFirstRunThatNeedsIt) {
   EXPECT_THAT(std::string((*session)->Run(feeds, {"z"}, {}, &out).message()), AllOf(HasSubstr("Pass"), HasSubstr("'y'")));
 }
 
-// A batch of any size is summed up, with noise that goes on from step to step.
+// A batch of any size is summed up, with noise that goes on from step to step. Beside it is fed what takes a copy on a thread of its own.
 const char* const kAnyBatch = R"(
 x = Placeholder() {dtype=float, shape=shape[?,4]}
+wide = Placeholder() {dtype=float, shape=shape[1,20000]}
 axes = Const() {dtype=int32, value=int32[2]{0, 1}}
 total = VarHandleOp() {dtype=float, shape=shape[], shared_name="total"}
 nothing = Const() {dtype=float, value=float[]{0}}
@@ -264,7 +266,9 @@ size = Const() {dtype=int32, value=int32[0]{}}
 noise = RandomUniform(size) {T=int32, dtype=float, seed=3, seed2=4}
 sum = Sum(x, axes) {T=float, Tidx=int32, keep_dims=false}
 noisy = AddV2(sum, noise) {T=float}
-add = AssignAddVariableOp(total, noisy) {dtype=float}
+greatest = Max(wide, axes) {T=float, Tidx=int32, keep_dims=false}
+more = AddV2(noisy, greatest) {T=float}
+add = AssignAddVariableOp(total, more) {dtype=float}
 )";
 
 int64_t ThreadsOfThisProcess() {
@@ -275,7 +279,8 @@ int64_t ThreadsOfThisProcess() {
 absl::Status RunBatch(Session& session, int64_t size) {
   Tensor x(DataType::kFloat, {size, 4});
   for (float& element : x.mutable_as<float>()) element = 0.25f;
-  return session.Run({{"x", x}}, {}, {"add"}, nullptr);
+  const Tensor zeros(DataType::kFloat, {1, 20'000});
+  return session.Run({{"x", x}, {"wide", zeros}}, {}, {"add"}, nullptr);
 }
 
 float Total(Session& session) {
@@ -324,7 +329,7 @@ TEST(ManySignatures, APlanThatWasGivenStays) {
   const auto session = OpenSession(Parsed(kAnyBatch), {});
   ASSERT_TRUE(session.ok());
   ASSERT_TRUE((*session)->Run({}, {}, {"init"}, nullptr).ok());
-  const Session::FeedTypes feeds = {{"x", {DataType::kFloat, Shape({7, 4})}}};
+  const Session::FeedTypes feeds = {{"x", {DataType::kFloat, Shape({7, 4})}}, {"wide", {DataType::kFloat, Shape({1, 20'000})}}};
   const auto plan = (*session)->Plan(feeds, {}, {"add"});
   ASSERT_TRUE(plan.ok()) << plan.status();
   const auto given = std::make_shared<const ExecutionPlan>(**plan);

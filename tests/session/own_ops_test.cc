@@ -239,6 +239,7 @@ TEST(OwnOps, CostsThatAreNoNumbersOfWorkNameTheNode) {
       {"the cost rule says nan flops", [](const OpInstance&) { return Cost{std::nan(""), 1, 0}; }},
       {"the cost rule says -1 flops and 2 bytes", [](const OpInstance&) { return Cost{-1, 2, 0}; }},
       {"the cost rule says 1 flops and inf bytes", [](const OpInstance&) { return Cost{1, HUGE_VAL, 0}; }},
+      {"the cost rule says scratch memory of -7 bytes", [](const OpInstance&) { return Cost{1, 2, -7}; }},
       {"the cost rule threw an exception: boom", [](const OpInstance&) -> Cost { throw std::runtime_error("boom"); }},
   };
   for (const auto& [message, cost] : wrong) {

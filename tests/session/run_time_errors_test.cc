@@ -276,7 +276,7 @@ i_out = Exit(i_switch) {T=int32}
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
     return std::string(status.message());
   };
-  EXPECT_EQ(refused(straight, {{"x", {DataType::kInt32, Shape({2})}}}, "squares:1"), "fetch 'squares:1': the node 'squares' has 1 outputs");
+  EXPECT_EQ(refused(straight, {{"x", {DataType::kInt32, Shape({2})}}}, "squares:1"), "fetch 'squares:1': the node 'squares' has 1 output");
   EXPECT_EQ(refused(loop, {}, "i_out:1"), "fetch 'i_out:1' is of a branch that is not taken, or an output that its node does not have");
 }
 

@@ -64,7 +64,26 @@ TEST(WordsInVariables, AreKnown) {
   }
   const auto variables = session->Variables();
   ASSERT_TRUE(variables.ok()) << variables.status();
-  EXPECT_EQ(variables->size(), 1);
+  EXPECT_EQ(variables->size(), 2);
+  EXPECT_EQ(variables->count("v/assigned"), 1) << "whether it is initialised";
+}
+
+TEST(WordsInVariables, AreInitialisedOnceTheyAreAssigned) {
+  const std::string reference = absl::StrReplaceAll(kResource, {{"VarHandleOp() {dtype=string", "VariableV2() {dtype=string"},
+                                                                {"AssignVariableOp(v, names) {dtype=string}", "Assign(v, names) {T=string}"},
+                                                                {"VarIsInitializedOp(v)", "IsVariableInitialized(v) {dtype=string}"},
+                                                                {"ReadVariableOp(v) {dtype=string}", "Identity(v) {T=string}"}});
+  for (const std::string& graph : {std::string(kResource), reference}) {
+    const auto session = SessionOf(absl::StrCat(graph, "of_names = StringLength(read) ^assign {unit=\"BYTE\"}\n"));
+    for (const bool there : {false, true}) {
+      std::vector<Tensor> out;
+      const absl::Status status = session->Run({}, {"there"}, {}, &out);
+      ASSERT_TRUE(status.ok()) << status;
+      EXPECT_EQ(out[0].as<bool>()[0], there);
+      const absl::Status assigned = session->Run({}, {"of_names"}, {}, &out);
+      ASSERT_TRUE(assigned.ok()) << assigned;
+    }
+  }
 }
 
 TEST(WordsInVariables, AreKnownInThoseOfTensorFlow1) {
@@ -132,6 +151,8 @@ TEST(WordsInVariables, OfACheckpointAreTheCheckpoints) {
   const absl::Status status = SessionOf(restored)->Run({{"word", Word("fig")}}, {"same"}, {}, &out);
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_THAT(Numbers(out[0]), ElementsAre(0, 0, 1));
+  ASSERT_TRUE(SessionOf(restored)->Run({}, {"there"}, {}, &out).ok());
+  EXPECT_TRUE(out[0].as<bool>()[0]);
   EXPECT_THAT(SessionOf(restored)->Run({{"word", Word("fig")}}, {"same"}, {"assign"}, &out).ToString(),
               HasSubstr("comes from a checkpoint, and the same step assigns it"));
   EXPECT_TRUE(absl::IsUnimplemented(SessionOf(kResource)->SetVariable("v", Word("fig"))));

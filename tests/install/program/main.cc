@@ -15,7 +15,9 @@
 #include "millrace/graph_builder.h"
 #include "millrace/graph_ops.h"
 #include "millrace/import.h"
+#include "millrace/onnx.h"
 #include "millrace/optimizers.h"
+#include "millrace/report.h"
 #include "millrace/session.h"
 #include "proto/graph.pb.h"
 
@@ -154,6 +156,11 @@ int main(int argc, char** argv) {
   options.planning.device_memory_bytes = 1000;
   auto hopeless = Value(millrace::Session::Create(graph.Clone(), options));
   good = good && absl::IsResourceExhausted(hopeless->Run({}, {}, {"init"}, nullptr));
+  const std::string report = millrace::ReportToJson({hopeless->graph_summary(), hopeless->machine(), {hopeless->last_run()}});
+  good = good && absl::StrContains(report, "\"strategy\": \"tensorflowmem\"");
+  // Designated initialisers need not name every field, whatever the warnings.
+  const millrace::OnnxOptions onnx = {.training = {{.loss = "loss"}}};
+  good = good && absl::IsNotFound(millrace::LoadOnnx("/nonexistent/model.onnx", onnx).status());
   std::puts(good ? "good" : "BAD");
   return good ? 0 : 1;
 }

@@ -1,4 +1,4 @@
-#include "import/op_attrs.h"
+#include "ops/op_attrs.h"
 
 #include <algorithm>
 #include <optional>
@@ -142,31 +142,85 @@ absl::Status AttrError(const Node& node, absl::string_view message) {
   return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "' (", absl::CHexEscape(node.op), "): ", message));
 }
 
-absl::Status CheckAttr(const Node& node, const AttrSpec& spec, const AttrValue& value) {
+absl::Status CheckKind(const Node& node, const AttrSpec& spec, const AttrValue& value) {
   // Files do not say of which kind an empty list is, and an empty message is one, too.
   const bool is_empty = IsEmptyList(value) || std::holds_alternative<std::monostate>(value);
-  if (value.index() != spec.kind && !(is_empty && IsList(spec.kind))) {
-    return AttrError(node, AttrTypeError(spec.name, &value, spec.kind).message());
-  }
+  if (value.index() == spec.kind || (is_empty && IsList(spec.kind))) return absl::OkStatus();
+  return AttrError(node, AttrTypeError(spec.name, &value, spec.kind).message());
+}
+
+absl::Status CheckAttr(const Node& node, const AttrSpec& spec, const AttrValue& value) {
+  MR_RETURN_IF_ERROR(CheckKind(node, spec, value));
   if (const std::optional<std::string> expected = Expected(spec, value)) {
     return AttrError(node, absl::StrCat("attribute '", spec.name, "' is ", AttrToString(value), ", expected ", *expected));
   }
   return absl::OkStatus();
 }
 
+// A tensor, of the type that the node says.
+absl::Status CheckConst(const Node& node) {
+  const AttrValue* const attr = node.attrs.Find("value");
+  const auto* value = attr == nullptr ? nullptr : std::get_if<Tensor>(attr);
+  if (value == nullptr) return absl::OkStatus();
+  if (value->empty()) return AttrError(node, "attribute 'value' is no tensor");
+  const DataType dtype = node.attrs.GetOr<DataType>("dtype", value->dtype());
+  if (dtype == value->dtype()) return absl::OkStatus();
+  return AttrError(node, absl::StrCat("attribute 'value' is ", value->type().ToString(), ", expected ", std::string(DataTypeName(dtype)), " by attribute dtype"));
+}
+
+enum class Expect {
+  kKinds,   // of those that are given
+  kValues,  // of the same
+  kAll,     // these, and that none is missing
+};
+
+absl::Status Check(const Node& node, const AttrSpecs& specs, Expect expect) {
+  auto attr = node.attrs.begin();
+  for (const AttrSpec& spec : specs) {
+    while (attr != node.attrs.end() && attr->first < spec.name) ++attr;
+    const bool found = attr != node.attrs.end() && attr->first == spec.name;
+    if (!found && expect == Expect::kAll && !spec.has_default) return AttrError(node, AttrTypeError(spec.name, nullptr, spec.kind).message());
+    if (!found || std::holds_alternative<AttrParameter>(attr->second)) continue;
+    MR_RETURN_IF_ERROR(expect == Expect::kKinds ? CheckKind(node, spec, attr->second) : CheckAttr(node, spec, attr->second));
+  }
+  return node.op == "Const" ? CheckConst(node) : absl::OkStatus();
+}
+
 }  // namespace
+
+absl::Status CheckAttrKinds(const Node& node) {
+  const AttrSpecs* specs = SpecsOf(node.op);
+  return specs == nullptr ? absl::OkStatus() : Check(node, *specs, Expect::kKinds);
+}
 
 absl::Status CheckAttrs(const Node& node) {
   const AttrSpecs* specs = SpecsOf(node.op);
+  return specs == nullptr ? absl::OkStatus() : Check(node, *specs, Expect::kAll);
+}
+
+absl::Status CheckHasAttrs(const Node& node) {
+  const AttrSpecs* specs = SpecsOf(node.op);
   if (specs == nullptr) return absl::OkStatus();
-  auto attr = node.attrs.begin();
   for (const AttrSpec& spec : *specs) {
-    while (attr != node.attrs.end() && attr->first < spec.name) ++attr;
-    const bool found = attr != node.attrs.end() && attr->first == spec.name;
-    if (!found && !spec.has_default) return AttrError(node, AttrTypeError(spec.name, nullptr, spec.kind).message());
-    if (found && !std::holds_alternative<AttrParameter>(attr->second)) MR_RETURN_IF_ERROR(CheckAttr(node, spec, attr->second));
+    if (!spec.has_default && !node.attrs.Has(spec.name)) return AttrError(node, AttrTypeError(spec.name, nullptr, spec.kind).message());
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckWrittenAttrs(Node& node) {
+  const AttrSpecs* specs = SpecsOf(node.op);
+  if (specs == nullptr) return absl::OkStatus();
+  for (const auto& [name, value] : AttrMap(node.attrs)) {
+    if (name.starts_with('_')) continue;
+    const auto spec = std::find_if(specs->begin(), specs->end(), [&](const AttrSpec& each) { return each.name == name; });
+    if (spec == specs->end()) {
+      const auto append = [](std::string* out, const AttrSpec& each) { out->append(each.name); };
+      return AttrError(node, absl::StrCat("has no attribute '", name, "', only ", absl::StrJoin(*specs, ", ", append)));
+    }
+    const auto* number = std::get_if<int64_t>(&value);
+    if (number != nullptr && spec->kind == AttrValue(float{}).index()) node.attrs.Set(name, static_cast<float>(*number));
+  }
+  return Check(node, *specs, Expect::kValues);
 }
 
 }  // namespace millrace

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes src/import/op_attrs_table.cc: the attributes of TensorFlow's ops and the values they may have, from its registry.
+"""Writes src/ops/op_attrs_table.cc: the attributes of TensorFlow's ops and the values they may have, from its registry.
 
-Needs TensorFlow (2.21 was used):  tests/import/make_op_attrs.py build/bin/millrace > src/import/op_attrs_table.cc
+Needs TensorFlow (2.21 was used):  tests/ops/make_op_attrs.py build/bin/millrace > src/ops/op_attrs_table.cc
 """
 import collections
 import re
@@ -18,8 +18,8 @@ LOWERED = re.compile(r"^((Stateful|Stateless)?(PartitionedCall|If|Case|While)|(R
                      r"Optional(None|FromValue|GetValue|HasValue)|Tensor(List|Map).*|EmptyTensor(List|Map)|TensorArray.*V3|Stack(Push|Pop|Close)?V2|"
                      r"(Collective|Nccl)(Bcast|Broadcast|Reduce|AllReduce|Gather).*|(Des|S)erialize(Many)?Sparse|.*SparseMatrix.*|"
                      r"(Mutable)?(Dense)?HashTable(OfTensors)?(V2)?|(Initialize|Lookup)Table.*|(Sparse)?(Conditional)?Accumulator.*|"
-                     r"SparseConditionalAccumulator|((Padding)?FIFO|RandomShuffle)Queue(V2)?|Queue(Enqueue|Dequeue|Close|Size|IsClosed).*|"
-                     r"Fused(ResizeAnd)?PadConv2D|SparseMatMul|"
+                     r"SparseConditionalAccumulator|((Padding)?FIFO|RandomShuffle|Priority)Queue(V2)?|Queue(Enqueue|Dequeue|Close|Size|IsClosed).*|"
+                     r"Stage(Peek|Size|Clear)?|Unstage|Fused(ResizeAnd)?PadConv2D|SparseMatMul|"
                      r"Batch(Cholesky|Matrix|SelfAdjointEig|Svd|NormWithGlobal).*|Conv[23]DBackprop(Input|Filter)(V2)?|Segment(Min|Max|Sum|Prod)V2|"
                      r"SelfAdjointEig|PlaceholderV2|SaveV2|RestoreV2|IteratorGetNext(Sync|AsOptional)?|Ragged.*|RandomPoisson|ApproxTopK)$")
 # Words that kernels know, where the definition allows every one.
@@ -65,8 +65,8 @@ def main():
     for op in sorted(registry.op, key=lambda op: op.name):
         if (op.name in known or LOWERED.match(op.name)) and not op.name.startswith("_") and op.attr:
             ops_of[" ".join(spec(attr, type_sets) for attr in sorted(op.attr, key=lambda attr: attr.name))].append(op.name)
-    print("// Written by tests/import/make_op_attrs.py from TensorFlow 2.21's op registry; do not edit.")
-    print('#include "import/op_attrs.h"\n\nnamespace millrace {')
+    print("// Written by tests/ops/make_op_attrs.py from TensorFlow 2.21's op registry; do not edit.")
+    print('#include "ops/op_attrs.h"\n\nnamespace millrace {')
     print_table("kTypeSets", type_sets)
     print_table("kOpAttrs", (f"{specs} | {' '.join(ops)}" for specs, ops in ops_of.items()))
     print("\n}  // namespace millrace")

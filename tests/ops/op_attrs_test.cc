@@ -1,5 +1,5 @@
 // Attributes of TensorFlow's nodes: those that TensorFlow refuses are refused, by name.
-#include "import/op_attrs.h"
+#include "ops/op_attrs.h"
 
 #include <string>
 #include <vector>
@@ -72,6 +72,26 @@ TEST(OpAttrs, WhatTensorFlowTakesIsTaken) {
        }) {
     EXPECT_EQ(Checked(node), "OK") << node;
   }
+}
+
+TEST(OpAttrs, AConstantsValueIsATensorOfItsType) {
+  EXPECT_EQ(Checked("Const() {dtype=double, value=float[2]{1, 2}}"), "node 'n' (Const): attribute 'value' is float[2], expected double by attribute dtype");
+  EXPECT_EQ(Checked("Const() {dtype=float, value=float[2]{1, 2}}"), "OK");
+  Node node;
+  node.name = "n";
+  node.op = "Const";
+  node.attrs = {{"dtype", DataType::kFloat}, {"value", Tensor()}};
+  EXPECT_EQ(CheckAttrKinds(node).message(), "node 'n' (Const): attribute 'value' is no tensor");
+}
+
+TEST(OpAttrs, KindsAloneAreCheckedOfWhatIsThere) {
+  Node node;
+  node.name = "n";
+  node.op = "MaxPool";
+  node.attrs = {{"T", DataType::kString}, {"padding", "SAMEE"}, {"of_a_newer_op", 1}};
+  EXPECT_TRUE(CheckAttrKinds(node).ok());
+  node.attrs.Set("strides", 2);
+  EXPECT_EQ(CheckAttrKinds(node).message(), "node 'n' (MaxPool): attribute 'strides' is int 2, expected list(int)");
 }
 
 TEST(OpAttrs, AreCheckedInGraphsAndFunctions) {

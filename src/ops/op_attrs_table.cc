@@ -1,5 +1,5 @@
-// Written by tests/import/make_op_attrs.py from TensorFlow 2.21's op registry; do not edit.
-#include "import/op_attrs.h"
+// Written by tests/ops/make_op_attrs.py from TensorFlow 2.21's op registry; do not edit.
+#include "ops/op_attrs.h"
 
 namespace millrace {
 
@@ -373,6 +373,7 @@ const char* const kOpAttrs[] = {
     "T:type message:string? | PreventGradient",
     "T:type U:list(type)>=0 first_n:int? message:string? summarize:int? | Print",
     "end:string? output_stream:string? | PrintV2",
+    "capacity:int? component_types:list(type)>=0? container:string? shapes:list(shape)>=0 shared_name:string? | PriorityQueue PriorityQueueV2",
     "T:type#16 full_matrices:bool? | Qr",
     "T:type#15 axis:int? narrow_range:bool? num_bits:int? range_given:bool? round_mode:string{HALF_TO_EVEN,HALF_UP}? signed_input:bool? | "
         "QuantizeAndDequantizeV2 QuantizeAndDequantizeV4",
@@ -493,6 +494,8 @@ const char* const kOpAttrs[] = {
     "elem_type:type | StackPopV2",
     "T:type swap_memory:bool? | StackPushV2",
     "elem_type:type stack_name:string? | StackV2",
+    "capacity:int>=0? container:string? dtypes:list(type)>=1 memory_limit:int>=0? shared_name:string? | Stage StagePeek Unstage",
+    "capacity:int>=0? container:string? dtypes:list(type) memory_limit:int>=0? shared_name:string? | StageClear StageSize",
     "S:type#7 T:type#26? dtype:type#26? | StatefulRandomBinomial",
     "T:type#31 Tseed:type#7? output_dtype:type#7? | StatelessMultinomial",
     "S:type#7 Tseed:type#7? dtype:type#24 | StatelessParameterizedTruncatedNormal",

@@ -1,0 +1,34 @@
+// The attributes of a node against its op's definition in TensorFlow: a rule or kernel that takes one for what it should be never sees
+// another kind of value, a word that no kernel knows, or too small a number.
+#ifndef MILLRACE_SRC_OPS_OP_ATTRS_H_
+#define MILLRACE_SRC_OPS_OP_ATTRS_H_
+
+#include "absl/status/status.h"
+#include "millrace/graph.h"
+
+namespace millrace {
+
+// Each of these is OK for ops that the table does not have; otherwise InvalidArgument names node, op and attribute, what it has and what was
+// expected. Those of a function's nodes that stand for one of the call's are passed over.
+
+// OK when each attribute that is there and in TensorFlow's definition of the op is of its kind, and a Const's value of its type.
+absl::Status CheckAttrKinds(const Node& node);
+
+// Of a node that was read: they are among the values that are allowed, too, and those without a default are there. Attributes that the
+// definition does not have are passed over: a newer TensorFlow wrote them.
+absl::Status CheckAttrs(const Node& node);
+
+// Of a node that a program describes: kinds and values of those that it gives, and there are no others than those of the definition and
+// notes, which begin with "_". An int for a float becomes one.
+absl::Status CheckWrittenAttrs(Node& node);
+
+// Whether those without a default are there.
+absl::Status CheckHasAttrs(const Node& node);
+
+// The table: sets of types, and "ATTR ATTR … | Op Op …", each ATTR as make_op_attrs.py explains. Each ends with a nullptr.
+extern const char* const kTypeSets[];
+extern const char* const kOpAttrs[];
+
+}  // namespace millrace
+
+#endif  // MILLRACE_SRC_OPS_OP_ATTRS_H_
