@@ -127,6 +127,21 @@ TEST(MatMulTest, ThinProductsAgreeWithDirectSum) {
   }
 }
 
+// Sums in several runs of terms, whose last columns are fewer than a vector has: that vector begins in another tile's columns.
+TEST(MatMulTest, LongSumsOfColumnsThatEndWithinAVector) {
+  constexpr int64_t kTerms = 5000;
+  for (int64_t n : {65, 72, 79, 200}) {
+    Tensor a(DataType::kFloat, Shape({32, kTerms})), b(DataType::kFloat, Shape({kTerms, n}));
+    for (float& x : a.mutable_as<float>()) x = 1;
+    for (float& x : b.mutable_as<float>()) x = 1;
+    ExpectClose(EvaluateOnThreads({"MatMul", AttrMap(), {a, b}}), std::vector<double>(32 * n, kTerms), 0);
+    Tensor c(DataType::kDouble, Shape({32, kTerms})), d(DataType::kDouble, Shape({kTerms, n}));
+    for (double& x : c.mutable_as<double>()) x = 1;
+    for (double& x : d.mutable_as<double>()) x = 1;
+    ExpectClose(EvaluateOnThreads({"MatMul", AttrMap(), {c, d}}), std::vector<double>(32 * n, kTerms), 0);
+  }
+}
+
 // A vector beyond the last element must not be read into a sum.
 TEST(MatMulTest, SumsEndWithTheRow) {
   Tensor a = TestValues(DataType::kFloat, Shape({2, 21}), 1), b = TestValues(DataType::kFloat, Shape({1, 21}), 2);

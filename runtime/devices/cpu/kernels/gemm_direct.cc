@@ -111,8 +111,8 @@ class DirectGemm final : public Gemm {
         T* to = c + (row + i) * sizes_.c_step + column;
         if (terms.add) {
           AddRow<kVectors>(&sums[i * kVectors], done, to);
-        } else {
-          std::memcpy(to, &sums[i * kVectors], kVectors * sizeof(sums[0]));
+        } else {  // what is `done` may be another tile's, which may have further terms already
+          std::memcpy(to + done, reinterpret_cast<const T*>(&sums[i * kVectors]) + done, kVectors * sizeof(sums[0]) - done * sizeof(T));
         }
       }
     });
