@@ -78,6 +78,15 @@ TEST(OnnxImport, ShapesAreOfInputs) {
   EXPECT_TRUE(maker.Import({.input_shapes = {{"a:0", {5, 2}}, {"a", {5, 2}}, {"b", {5, 2}}, {"b:0", {5, 2}}}}).ok());
 }
 
+TEST(OnnxImport, ShapesAreOfTargetsInEitherForm) {
+  ModelMaker maker;
+  maker.Input("a", {2, 3}).Initializer("w", {3}, {1, 2, 3}).Output("y");
+  maker.Node("Mul", {"a", "w"}, {"y"});
+  const OnnxTraining training{.loss = "mse:y:target"};
+  const auto model = maker.Import({.input_shapes = {{"target", {2, 3}}, {"target:0", {2, 3}}}, .training = training});
+  EXPECT_TRUE(model.ok()) << model.status();
+}
+
 TEST(OnnxImport, NegativeDimensionsOfInputsAreOpen) {
   ModelMaker maker;
   maker.Input("a", {3, 2}).Output("y");

@@ -149,7 +149,8 @@ absl::Status Importer::CheckShapesAreOfInputs() const {
   for (const auto& [name, shape] : options_.input_shapes) {
     const std::string other = name.ends_with(":0") ? name.substr(0, name.size() - 2) : absl::StrCat(name, ":0");
     const auto is_known = [&](const std::string& form) { return inputs.count(form) > 0 || names_.count(form) > 0; };
-    if (is_known(name) || is_known(other) || (training() && absl::StrContains(options_.training->loss, name))) continue;
+    const auto is_of_loss = [&](const std::string& form) { return training() && absl::StrContains(options_.training->loss, form); };
+    if (is_known(name) || is_known(other) || is_of_loss(name) || is_of_loss(other)) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("a shape is given for '", name, "', but the model has no such input, only ", absl::StrJoin(inputs, ", ")));
   }

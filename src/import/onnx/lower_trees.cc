@@ -234,12 +234,12 @@ constexpr const char *kLabelStrings = "classlabels_strings", *kLabelInts = "clas
 // Two classes, and the leaves have a weight for the one `column`: weights that are all positive are probabilities, others are on both sides
 // of 0. In the first column they are of the second class, too, as converters have it.
 absl::Status SetOneScore(NodeContext& c, Output score, int64_t column, const LeafWeights& weights, const std::vector<double>& base) {
-  if (!base.empty()) score = score + base[column];
+  if (!base.empty()) score = score + base[0];
   const Output positive = ops::Reshape(ops::Binary("Greater", score, weights.all_positive ? 0.5 : 0.0), {-1});
   MR_ASSIGN_OR_RETURN(const Output labels, LabelsOf(c, ops::Cast(positive, DataType::kInt64), kLabelStrings, kLabelInts));
   c.Set(0, labels);
   Output both;
-  if (column == 0 && base.size() < 2) {
+  if (column == 0) {
     MR_ASSIGN_OR_RETURN(both, BothScores(c, score, weights.all_positive));
   } else {
     const Output none = ops::ZerosLike(score);
@@ -260,7 +260,7 @@ absl::Status TreeEnsembleClassifier(NodeContext& c) {
   MR_ASSIGN_OR_RETURN(const std::vector<double> base, TreeNumbers(c, "base_values"));
   const Output leaves = LeavesOf(c, forest, x);
   MR_ASSIGN_OR_RETURN(Output scores, Aggregated(c, weights, leaves, x.dtype(), "SUM"));
-  const bool one_score = classes == 2 && weights.ids.size() == 1;
+  const bool one_score = classes == 2 && weights.ids.size() == 1 && base.size() < 2;  // two bases make two scores
   const int64_t column = *weights.ids.begin();
   const int64_t expected = one_score && column == 0 && base.size() == 1 ? 1 : classes;
   MR_RETURN_IF_ERROR(ExpectBase(c, base, expected));
