@@ -14,6 +14,7 @@
 #include "graph/with_message.h"
 #include "millrace/graph_ops.h"
 #include "millrace/status.h"
+#include "ops/op_attrs.h"
 
 namespace millrace {
 
@@ -62,7 +63,7 @@ GradientContext::GradientContext(GraphBuilder& builder, NodeId node) : builder_(
   const Node& from = builder.graph().node(node);
   name_ = from.name;
   op_ = from.op;
-  attrs_ = from.attrs;
+  attrs_ = KnownAttrs(from.op, from.attrs);
   for (const OutputRef& input : from.inputs) inputs_.push_back(builder.OutputOf(input));
   for (size_t i = 0; i < from.outputs.size(); ++i) {
     outputs_.push_back(builder.OutputOf(OutputRef{node, static_cast<int32_t>(i)}));

@@ -45,6 +45,8 @@ absl::Status MaxPoolGradGradient(Context& c) {
   if (!c.wants(2)) return absl::OkStatus();
   AttrMap attrs = c.attrs();
   attrs.Erase("TInput");
+  // MaxPoolGradGrad has none, and says so of padding that is EXPLICIT.
+  if (attrs.GetOr<std::string>("padding", "") != "EXPLICIT") attrs.Erase("explicit_paddings");
   c.Set(2, Emit(c.op() == "MaxPoolGrad" ? "MaxPoolGradGrad" : "MaxPool3DGradGrad",
                 {c.input(0), c.input(1), c.gradient()}, std::move(attrs)));
   return absl::OkStatus();

@@ -198,6 +198,17 @@ absl::Status CheckAttrs(const Node& node) {
   return specs == nullptr ? absl::OkStatus() : Check(node, *specs, Expect::kAll);
 }
 
+AttrMap KnownAttrs(const std::string& op, const AttrMap& attrs) {
+  const AttrSpecs* specs = SpecsOf(op);
+  if (specs == nullptr) return attrs;
+  AttrMap known;
+  for (const auto& [name, value] : attrs) {
+    const bool has = std::any_of(specs->begin(), specs->end(), [&](const AttrSpec& each) { return each.name == name; });
+    if (has || name.starts_with('_')) known.Set(name, value);
+  }
+  return known;
+}
+
 absl::Status CheckHasAttrs(const Node& node) {
   const AttrSpecs* specs = SpecsOf(node.op);
   if (specs == nullptr) return absl::OkStatus();

@@ -22,6 +22,9 @@ absl::Status CheckAttrs(const Node& node);
 // notes, which begin with "_". An int for a float becomes one.
 absl::Status CheckWrittenAttrs(Node& node);
 
+// Those of `attrs` that are in TensorFlow's definition of the op, and notes: a node that was read may have others, which a newer TensorFlow wrote.
+AttrMap KnownAttrs(const std::string& op, const AttrMap& attrs);
+
 // Whether those without a default are there.
 absl::Status CheckHasAttrs(const Node& node);
 

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "millrace/gradients.h"
 #include "millrace/graph_builder.h"
 #include "millrace/graph_ops.h"
 
@@ -80,6 +81,18 @@ TEST(BuilderAttrs, OfOpsThatTensorFlowDoesNotHavePass) {
   GraphBuilder b(ops);
   b.Op("Own", {b.Placeholder("x", DataType::kFloat, {2})}, {{"T", 1}, {"anything", "at all"}}, "n");
   EXPECT_TRUE(b.ok()) << b.status();
+}
+
+// TensorFlow writes a MaxPool's pads where it has none; MaxPoolGradGrad has no such attribute.
+TEST(BuilderAttrs, OfAPoolAreThoseOfItsSecondGradient) {
+  GraphBuilder b;
+  const Output x = b.Placeholder("x", DataType::kFloat, {1, 4, 4, 1});
+  const std::vector<int64_t> window{1, 2, 2, 1};
+  const Output y = b.Op("MaxPool", {x}, {{"ksize", window}, {"strides", window}, {"padding", "VALID"}, {"explicit_paddings", std::vector<int64_t>{}}}, "y");
+  const auto first = AddGradients(b, {ops::Mul(y, y)}, {x});
+  ASSERT_TRUE(first.ok()) << first.status();
+  const auto second = AddGradients(b, {ops::Mul((*first)[0], (*first)[0])}, {x});
+  EXPECT_TRUE(second.ok()) << second.status();
 }
 
 TEST(BuilderAttrs, DimensionsOfPlaceholdersAreKnownOrUnknown) {

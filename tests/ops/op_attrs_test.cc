@@ -133,5 +133,12 @@ TEST(OpAttrs, ProductsOfFactorsWithManyZerosAreOfTheTypesThatTheySay) {
   EXPECT_EQ(read->node(read->Find("b")).op, "SparseMatMul") << "read like the first";
 }
 
+TEST(OpAttrs, WhatANewerTensorFlowWroteIsNotKnown) {
+  const AttrMap known = KnownAttrs("Relu", {{"T", DataType::kFloat}, {"of_a_newer_op", true}, {"_note", true}});
+  EXPECT_TRUE(known.Has("T") && known.Has("_note"));
+  EXPECT_FALSE(known.Has("of_a_newer_op"));
+  EXPECT_TRUE(KnownAttrs("OnesOwn", {{"anything", 1}}).Has("anything"));
+}
+
 }  // namespace
 }  // namespace millrace
