@@ -190,7 +190,11 @@ class XlaWindowReduction {
     const bool dilated = std::any_of(windows_.begin(), windows_.end(), [](const XlaWindow& window) { return window.dilation > 1 && window.size > 1; });
     const std::optional<XlaImages> images = XlaImagesOf(value_.dims, windows_);
     if (!IsFloating(value_.dtype) || dilated || !images) return false;
-    if (op_ == "AddV2") return true;
+    if (op_ == "AddV2") {  // a mean times its area: the sum itself where dividing is exact
+      int64_t area = 1;
+      for (const XlaWindow& window : windows_) area *= window.size;
+      return (area & (area - 1)) == 0;
+    }
     // What pools give where nothing is larger is the smallest finite number: no window may hold pads alone.
     const bool some_pads = std::any_of(windows_.begin(), windows_.end(), [](const XlaWindow& window) { return window.low > 0 || window.high > 0; });
     return (op_ == "Maximum" || op_ == "Minimum") && !filled_ && (!some_pads || (StartsWithNothing() && XlaTakesPads(*images)));
