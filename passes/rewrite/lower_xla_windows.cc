@@ -195,6 +195,10 @@ class XlaWindowReduction {
       for (const XlaWindow& window : windows_) area *= window.size;
       return (area & (area - 1)) == 0;
     }
+    // Halves are joined in far fewer steps than a long row of windows has.
+    constexpr int64_t kLong = 8;
+    const int64_t only = OnlyDim();
+    if (only >= 0 && windows_[only].stride == 1 && windows_[only].size > kLong) return false;
     // What pools give where nothing is larger is the smallest finite number: no window may hold pads alone.
     const bool some_pads = std::any_of(windows_.begin(), windows_.end(), [](const XlaWindow& window) { return window.low > 0 || window.high > 0; });
     return (op_ == "Maximum" || op_ == "Minimum") && !filled_ && (!some_pads || (StartsWithNothing() && XlaTakesPads(*images)));
