@@ -199,6 +199,7 @@ target_include_directories(millrace_cuda_plugin SYSTEM PRIVATE ${CUDAToolkit_INC
 target_link_libraries(millrace_cuda_plugin PRIVATE millrace_cuda_kernels millrace_cuda_compiler millrace_stream CUDA::cudart_static
   ${CUBLASLT_LIBRARY} ${CUDNN_LIBRARY})
 millrace_precompile(millrace_cuda_plugin)
+millrace_unity(millrace_cuda_plugin)
 # Only the plugin's one symbol is seen outside: what it shares with the program in source it has for itself.
 target_link_options(millrace_cuda_plugin PRIVATE -Wl,--version-script=${plugin_folder}/plugin/exports.map)
 set_target_properties(millrace_cuda_plugin PROPERTIES LINK_DEPENDS ${plugin_folder}/plugin/exports.map)

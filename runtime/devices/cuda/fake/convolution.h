@@ -68,14 +68,20 @@ void ForEachProduct(const Convolution& c, const Visit& visit) {
       if (!inside) continue;
       for (int64_t n = 0; n < x.dims[0]; ++n) {
         for (int64_t k = 0; k < y.dims[1]; ++k) {
-          for (int64_t i = 0; i < w.dims[1]; ++i) {
-            visit(in_x + n * x.strides[0] + (k / outputs_each * w.dims[1] + i) * x.strides[1],
-                  in_w + k * w.strides[0] + i * w.strides[1], in_y + n * y.strides[0] + k * y.strides[1]);
-          }
+          const int64_t first_x = in_x + n * x.strides[0] + k / outputs_each * w.dims[1] * x.strides[1], first_w = in_w + k * w.strides[0];
+          const int64_t at_y = in_y + n * y.strides[0] + k * y.strides[1];
+          for (int64_t i = 0; i < w.dims[1]; ++i) visit(first_x + i * x.strides[1], first_w + i * w.strides[1], at_y);
         }
       }
     }
   }
+}
+
+// All elements of a tensor, read once: there are many more products.
+inline std::vector<double> Numbers(const Tensor& tensor, const void* data) {
+  std::vector<double> numbers(tensor.elements());
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = Get(tensor.type, data, static_cast<int64_t>(i));
+  return numbers;
 }
 
 enum class Part { kX, kW, kY };
@@ -86,13 +92,12 @@ inline void Compute(const Convolution& c, Part part, void* x, void* w, void* y, 
   int64_t elements = 1;
   for (const int64_t dim : result.dims) elements *= dim;
   std::vector<double> sums(elements);
-  ForEachProduct(c, [&](int64_t at_x, int64_t at_w, int64_t at_y) {
-    switch (part) {
-      case Part::kX: sums[at_x] += Get(c.w.type, w, at_w) * Get(c.y.type, y, at_y); break;
-      case Part::kW: sums[at_w] += Get(c.x.type, x, at_x) * Get(c.y.type, y, at_y); break;
-      case Part::kY: sums[at_y] += Get(c.x.type, x, at_x) * Get(c.w.type, w, at_w); break;
-    }
-  });
+  const std::vector<double> a = part == Part::kX ? Numbers(c.w, w) : Numbers(c.x, x), b = part == Part::kY ? Numbers(c.w, w) : Numbers(c.y, y);
+  switch (part) {
+    case Part::kX: ForEachProduct(c, [&](int64_t at_x, int64_t at_w, int64_t at_y) { sums[at_x] += a[at_w] * b[at_y]; }); break;
+    case Part::kW: ForEachProduct(c, [&](int64_t at_x, int64_t at_w, int64_t at_y) { sums[at_w] += a[at_x] * b[at_y]; }); break;
+    case Part::kY: ForEachProduct(c, [&](int64_t at_x, int64_t at_w, int64_t at_y) { sums[at_y] += a[at_x] * b[at_w]; }); break;
+  }
   void* const out = part == Part::kX ? x : part == Part::kW ? w : y;
   for (int64_t i = 0; i < elements; ++i) {
     if (c.side) sums[i] += Get(result.type, side, i);
