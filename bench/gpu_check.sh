@@ -333,8 +333,8 @@ if [[ $parts == *" warm "* ]] && ! is_done "$out/warm"; then
   disown
 fi
 # Those with kernels that were written or rewritten since a device ran them (71eccd36); those without a kernel on the device.
-first_families="linalg device_sizes complex sampling random special cudnn recurrent picture rare_picture quantize sparse sparse_algebra rank diagonal segment ctc
-  conv matmul reduction gather_scatter slice array unary binary variable"
+first_families="linalg device_sizes complex sampling random special cudnn recurrent pool norm picture rare_picture quantize sparse sparse_algebra rank diagonal segment ctc
+  layout conv matmul reduction gather_scatter slice array unary binary variable"
 last_families="audio clustering decoder errors formats media ragged records string_codes strings"
 if begins conformance; then
   # A process per family, some at once: one that loses the device ends alone.
@@ -395,7 +395,7 @@ fi
 
 # Kernels whose threads share memory or order each other's writes, those first that no sanitizer has seen on a device: decompositions and other
 # matrices, boxes of pictures, shuffles, samples; then sums, sorts, losses, transposes, norms.
-sanitized="linalg device_sizes picture random sampling rare_picture reduction gather_scatter loss layout array norm segment"
+sanitized="linalg device_sizes picture random sampling rare_picture reduction gather_scatter loss layout array norm segment ctc"
 # sanitize TOOL FAMILY: only this project's own kernels, by their names: opening cuBLASLt and cuDNN takes long where every kernel of theirs is
 # watched. Errors of calls are no finding: some are asked for, such as whether memory is page-locked.
 sanitize() {
@@ -493,7 +493,7 @@ if begins budgets; then
     [ $name != unet3d ] || lowest=50
     for budget in 80 $lowest; do
       room 3
-      run_model $name planned auto $budget 100 &
+      run_model $name planned auto "$budget" 100 &
     done
   done
   wait

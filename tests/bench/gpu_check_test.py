@@ -230,7 +230,7 @@ END
         self.assertEqual(folders[:4], ["/own", "/usr/local/cuda/compat", "/usr/lib/x86_64-linux-gnu", f"{root}/usr/lib/x86_64-linux-gnu"])
 
     def test_families_that_no_device_ran_come_first_and_those_without_kernels_last(self):
-        families = ["array", "audio", "conv", "norm", "linalg", "matmul", "more_audio", "more_linalg", "reduction", "variable"]
+        families = ["array", "audio", "conv", "loss", "linalg", "matmul", "more_audio", "more_linalg", "reduction", "variable"]
         tests = self.program.with_name("cuda_test")
         tests.write_text("""#!/usr/bin/env bash
 [ "$1" = --gtest_list_tests ] || exit 0
@@ -239,7 +239,7 @@ echo "HostTest."; echo "  PassesTheCases/conv"; echo "Families/CudaDeviceTest."
         tests.chmod(0o755)
         self.check("conformance")
         self.assertEqual([line.split("/")[-1] for line in (self.folder / "out/conformance/tests.txt").read_text().split()],
-                         ["linalg", "conv", "matmul", "reduction", "array", "variable", "more_linalg", "norm", "audio", "more_audio"])
+                         ["linalg", "conv", "matmul", "reduction", "array", "variable", "more_linalg", "loss", "audio", "more_audio"])
         self.assertEqual({self.status(f"conformance/{name}") for name in families}, {"0"})
 
     def test_a_graph_that_does_not_agree_runs_again_with_less(self):

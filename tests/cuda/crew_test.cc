@@ -13,8 +13,8 @@
 
 #include "cuda/launch/layout.cu"
 #include "cuda/launch/reduce.cu"
-#include "cuda/launch/scan.cu"
 #include "cuda/launch/sort.cu"
+#include "cuda/launch/top_k.cu"
 
 namespace millrace::cuda {
 namespace {
@@ -160,7 +160,7 @@ TEST(CrewTest, SortsShortListsOfRowsKeepingTheOrderOfEqualOnes) {
   }
 }
 
-// By value, then by column: NaNs last, zeros of either sign alike.
+// By value, then by column: NaNs first, zeros of either sign alike.
 TEST(CrewTest, TheGreatestOfARowAreThoseOfAStableSort) {
   for (const int64_t columns : {1, 17, 300, 1000, 9000}) {
     constexpr int64_t kRows = 3;
@@ -170,7 +170,7 @@ TEST(CrewTest, TheGreatestOfARowAreThoseOfAStableSort) {
     const int64_t k = std::min<int64_t>((columns + 1) / 2, 1000), pieces = PiecesOf(columns);
     std::vector<float> values(kRows * k);
     std::vector<int32_t> indices(kRows * k);
-    std::vector<uint64_t> left(kRows * pieces * k);
+    std::vector<uint32_t> left(kRows * pieces * k);
     SortedTopTask<float> task{false, columns, k, x.data(), values.data(), indices.data(), columns, nullptr, DivideBy(pieces, kRows * pieces), left.data()};
     auto shared = std::make_unique<SortedTopTask<float>::Shared>();
     const auto run = [&] {
@@ -190,7 +190,7 @@ TEST(CrewTest, TheGreatestOfARowAreThoseOfAStableSort) {
       std::vector<int32_t> expected(columns);
       std::iota(expected.begin(), expected.end(), 0);
       std::stable_sort(expected.begin(), expected.end(), [&](int32_t a, int32_t b) {
-        return std::isnan(from[b]) ? !std::isnan(from[a]) : from[a] > from[b];
+        return std::isnan(from[a]) ? !std::isnan(from[b]) || a < b : from[a] > from[b];
       });
       for (int64_t rank = 0; rank < k; ++rank) {
         ASSERT_EQ(indices[row * k + rank], expected[rank]) << columns << ", " << row << ", " << rank;

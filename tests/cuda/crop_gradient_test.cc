@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <random>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "cuda/launch/scalar.h"
 
 namespace millrace::cuda {
 namespace {
@@ -37,10 +40,13 @@ float PositionOf(float low, float high, int64_t i, int64_t size, int64_t samples
   return low * static_cast<float>(size - 1) + static_cast<float>(i) * ((high - low) * (static_cast<float>(size - 1) / static_cast<float>(samples - 1)));
 }
 
-std::vector<float> OneAfterAnother(const Crops& crops) {
+// Sums are of the type that arithmetic on T is done in, and rounded once.
+template <typename T>
+std::vector<T> OneAfterAnother(const Crops& crops) {
+  using W = typename Wide<T>::type;
   const CropShape& s = crops.shape;
-  std::vector<float> images(s.batch * s.height * s.width * s.channels, 0);
-  const auto at = [&](int64_t box, float y, float x, int64_t c) -> float& {
+  std::vector<W> images(s.batch * s.height * s.width * s.channels, 0);
+  const auto at = [&](int64_t box, float y, float x, int64_t c) -> W& {
     return images[((crops.owners[box] * s.height + static_cast<int64_t>(y)) * s.width + static_cast<int64_t>(x)) * s.channels + c];
   };
   for (int64_t box = 0; box < s.boxes; ++box) {
@@ -51,47 +57,71 @@ std::vector<float> OneAfterAnother(const Crops& crops) {
       if (y < 0 || y > static_cast<float>(s.height - 1) || x < 0 || x > static_cast<float>(s.width - 1)) continue;
       const float g = crops.gradient[box * s.crop_height * s.crop_width * s.channels + k];
       if (s.nearest) {
-        at(box, std::round(y), std::round(x), c) += g;
+        at(box, std::round(y), std::round(x), c) += static_cast<W>(g);
         continue;
       }
       const float top = std::floor(y), left = std::floor(x), down = y - top, right = x - left, above = (1 - down) * g, below = down * g;
-      at(box, top, left, c) += (1 - right) * above;
-      at(box, top, std::ceil(x), c) += right * above;
-      at(box, std::ceil(y), left, c) += (1 - right) * below;
-      at(box, std::ceil(y), std::ceil(x), c) += right * below;
+      at(box, top, left, c) += static_cast<W>((1 - right) * above);
+      at(box, top, std::ceil(x), c) += static_cast<W>(right * above);
+      at(box, std::ceil(y), left, c) += static_cast<W>((1 - right) * below);
+      at(box, std::ceil(y), std::ceil(x), c) += static_cast<W>(right * below);
     }
   }
-  return images;
+  std::vector<T> rounded(images.size());
+  for (size_t i = 0; i < images.size(); ++i) rounded[i] = Wide<T>::Narrow(images[i]);
+  return rounded;
 }
 
-void ExpectSums(const Crops& crops, bool bits) {
-  SCOPED_TRACE("channels " + std::to_string(crops.shape.channels) + ", boxes " + std::to_string(crops.shape.boxes));
-  const std::vector<float> expected = OneAfterAnother(crops);
-  std::vector<float> images(expected.size(), -7);
-  std::vector<char> scratch(CropGradImageScratchBytes(crops.shape));
+// The scratch memory is as large as is said.
+template <typename T>
+void ExpectSums(const Crops& crops, Type type, bool bits) {
+  SCOPED_TRACE("channels " + std::to_string(crops.shape.channels) + ", boxes " + std::to_string(crops.shape.boxes) + ", type " +
+               std::to_string(static_cast<int>(type)));
+  const std::vector<T> expected = OneAfterAnother<T>(crops);
+  std::vector<T> images(expected.size(), Wide<T>::Narrow(-7));
+  std::vector<int64_t> scratch((CropGradImageScratchBytes(crops.shape) + 7) / 8 + 1, 7);
   Fault fault;
-  LaunchCropGradImage({nullptr, &fault, 0}, Type::kFloat, crops.shape, crops.gradient.data(), crops.boxes.data(), crops.owners.data(),
+  LaunchCropGradImage({nullptr, &fault, 0}, type, crops.shape, crops.gradient.data(), crops.boxes.data(), crops.owners.data(),
                       images.data(), scratch.data());
   EXPECT_EQ(fault.code, FaultCode::kNone);
-  float farthest = 0;
-  for (size_t i = 0; i < images.size(); ++i) farthest = std::max(farthest, std::fabs(images[i] - expected[i]));
-  if (bits) {
-    EXPECT_TRUE(images == expected) << farthest;
-  } else {
-    EXPECT_LT(farthest, 1e-4);
+  EXPECT_EQ(scratch.back(), 7);
+  double farthest = 0;
+  for (size_t i = 0; i < images.size(); ++i) {
+    const double off = std::fabs(static_cast<double>(Widen(images[i]) - Widen(expected[i])));
+    ASSERT_FALSE(std::isnan(off)) << i;
+    farthest = std::max(farthest, off);
   }
+  if (bits) {
+    EXPECT_EQ(std::memcmp(images.data(), expected.data(), images.size() * sizeof(T)), 0) << farthest;
+  } else {
+    EXPECT_LT(farthest, sizeof(T) == 2 ? 2e-2 : sizeof(T) == 8 ? 1e-12 : 1e-4);
+  }
+}
+void ExpectSumsOfAllTypes(const Crops& crops, bool bits) {
+  ExpectSums<float>(crops, Type::kFloat, bits);
+  ExpectSums<double>(crops, Type::kDouble, bits);
+  ExpectSums<Half>(crops, Type::kHalf, bits);
+  ExpectSums<Bfloat16>(crops, Type::kBfloat16, bits);
 }
 
 TEST(CropGradientTest, ManyElementsHaveTheBitsOfSamplesOneAfterAnother) {
   for (const bool nearest : {false, true}) {
-    ExpectSums(CropsOf(2, 70, 16, 60, nearest), true);  // four channels each
-    ExpectSums(CropsOf(2, 70, 18, 30, nearest), true);  // channels that are no fours
+    ExpectSumsOfAllTypes(CropsOf(2, 36, 16, 60, nearest), true);  // four channels each
+    ExpectSumsOfAllTypes(CropsOf(2, 36, 18, 30, nearest), true);  // channels that are no fours
   }
-  ExpectSums(CropsOf(2, 70, 16, 0, false), true);
+  ExpectSums<float>(CropsOf(2, 36, 18, 0, false), Type::kFloat, true);
 }
 
 TEST(CropGradientTest, ThreadsShareTheBoxesOfFewElements) {
-  for (const int64_t boxes : {1, 31, 33, 100, 300}) ExpectSums(CropsOf(3, 12, 2, boxes, false), false);
+  for (const int64_t boxes : {1, 31, 100, 300}) ExpectSums<float>(CropsOf(3, 12, 2, boxes, false), Type::kFloat, false);
+  ExpectSumsOfAllTypes(CropsOf(3, 12, 2, 33, false), false);
+}
+
+// Of few elements no boxes are chained.
+TEST(CropGradientTest, ScratchMemoryIsThatOfTheWayTaken) {
+  const auto bytes = [](int64_t height) { return CropGradImageScratchBytes(CropsOf(2, height, 4, 10, false).shape); };
+  EXPECT_EQ(bytes(12), 10 * (12 + 9) * 8);
+  EXPECT_EQ(bytes(200), 10 * (200 + 197) * 8 + (2 + 10) * 200 * 4);
 }
 
 }  // namespace

@@ -5,12 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "cuda/launch/queue.h"
+#include "cuda/launch/scalar.h"
 
 namespace millrace::cuda {
 namespace {
@@ -69,7 +72,7 @@ bool Same(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-std::vector<PoolShape> Shapes() {
+std::vector<PoolShape> PoolShapes() {
   std::vector<PoolShape> shapes;
   for (const int64_t channels : {1, 3, 8}) {
     // Overlapping windows with padding, windows apart with a rest, windows that cover the input, in two and three dimensions.
@@ -105,15 +108,17 @@ std::vector<PoolShape> Shapes() {
 TEST(PoolTest, HasTheBitsOfItsDefinition) {
   Fault fault;
   const Queue queue = {nullptr, &fault, 0};
-  for (const PoolShape& shape : Shapes()) {
+  for (const PoolShape& shape : PoolShapes()) {
     SCOPED_TRACE(::testing::Message() << shape.channels << " channels, windows of " << shape.window[0] << shape.window[1] << shape.window[2] << " on rows of "
                                       << shape.in[2]);
     const Tensors t = Defined(shape);
     std::vector<float> y(t.dy.size(), -7), dx(t.x.size(), -7);
-    LaunchPool(queue, Type::kFloat, /*average=*/true, shape, t.x.data(), y.data());
+    LaunchPool(queue, Type::kFloat, PoolRule::kAverage, shape, t.x.data(), y.data());
     EXPECT_TRUE(Same(y, t.mean));
-    LaunchPool(queue, Type::kFloat, /*average=*/false, shape, t.x.data(), y.data());
-    EXPECT_TRUE(Same(y, t.maximum));
+    for (const PoolRule rule : {PoolRule::kMaximumAsXla, PoolRule::kMaximum}) {
+      LaunchPool(queue, Type::kFloat, rule, shape, t.x.data(), y.data());
+      EXPECT_TRUE(Same(y, t.maximum));
+    }
     for (const PoolGradRule rule : {PoolGradRule::kAverage, PoolGradRule::kFirstMaximum, PoolGradRule::kEveryMaximum}) {
       std::vector<char> scratch(PoolGradScratchBytes(rule, shape));
       std::fill(dx.begin(), dx.end(), -7.0f);
@@ -129,7 +134,7 @@ TEST(PoolTest, ElementsTakenTogetherHaveTheBitsOfOneByOneInEveryType) {
   const Queue queue = {nullptr, &fault, 0};
   for (const auto& [type, bytes, one] : {std::tuple(Type::kFloat, 4, 0x3f800000), std::tuple(Type::kDouble, 8, 0x3ff00000), std::tuple(Type::kHalf, 2, 0x3c00),
                                          std::tuple(Type::kBfloat16, 2, 0x3f80)}) {
-    for (const PoolShape& shape : Shapes()) {
+    for (const PoolShape& shape : PoolShapes()) {
       const int64_t inputs = Elements(shape, shape.in), outputs = Elements(shape, shape.out);
       std::vector<std::vector<char>> results[2];
       for (const int shift : {0, 1}) {
@@ -146,8 +151,8 @@ TEST(PoolTest, ElementsTakenTogetherHaveTheBitsOfOneByOneInEveryType) {
         };
         std::vector<char> x = make(inputs, 7919), dy = make(outputs, 31), y = make(outputs, 1), dx = make(inputs, 1);
         char *const from = &x[shift * bytes], *const to = &y[shift * bytes];
-        for (const bool average : {true, false}) {
-          LaunchPool(queue, type, average, shape, from, to);
+        for (const PoolRule pool : {PoolRule::kAverage, PoolRule::kMaximumAsXla, PoolRule::kMaximum}) {
+          LaunchPool(queue, type, pool, shape, from, to);
           keep(y, outputs);
         }
         for (const PoolGradRule rule : {PoolGradRule::kAverage, PoolGradRule::kFirstMaximum, PoolGradRule::kEveryMaximum}) {
@@ -162,6 +167,32 @@ TEST(PoolTest, ElementsTakenTogetherHaveTheBitsOfOneByOneInEveryType) {
       }
     }
   }
+}
+
+// `quiet` is the NaN that all become, `nan` another one.
+template <typename T>
+void ExpectStartsAndNans(Type type, T lowest, T quiet, T nan) {
+  SCOPED_TRACE(static_cast<int>(type));
+  using W = typename Wide<T>::type;
+  Fault fault;
+  const Queue queue = {nullptr, &fault, 0};
+  const PoolShape shape = {.batch = 1, .channels = 1, .in = {1, 1, 10}, .out = {1, 1, 5}, .window = {1, 1, 2}, .stride = {1, 1, 2}};
+  const T one = Wide<T>::Narrow(W(1)), two = Wide<T>::Narrow(W(2)), least = Wide<T>::Narrow(-std::numeric_limits<W>::infinity());
+  const std::vector<T> x = {one, nan, nan, two, least, least, nan, nan, quiet, nan};
+  std::vector<T> y(5);
+  const auto expect = [&](PoolRule rule, const std::vector<T>& expected) {
+    LaunchPool(queue, type, rule, shape, x.data(), y.data());
+    for (size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::memcmp(&y[i], &expected[i], sizeof(T)), 0) << i << ": " << Widen(y[i]);
+  };
+  expect(PoolRule::kMaximumAsXla, {quiet, quiet, least, quiet, quiet});
+  expect(PoolRule::kMaximum, {one, two, lowest, lowest, lowest});
+}
+
+TEST(PoolTest, AsXlaNanWinsAndWindowsStartFromNothing) {
+  ExpectStartsAndNans(Type::kFloat, std::numeric_limits<float>::lowest(), FloatOf(0x7fc00000), FloatOf(0xffc00001));
+  ExpectStartsAndNans(Type::kDouble, std::numeric_limits<double>::lowest(), DoubleOf(0x7ff8000000000000), DoubleOf(0xfff8000000000001));
+  ExpectStartsAndNans(Type::kHalf, Half{0xfbff}, Half{0x7e00}, Half{0xfe01});
+  ExpectStartsAndNans(Type::kBfloat16, Bfloat16{0xff7f}, Bfloat16{0x7fc0}, Bfloat16{0xffc1});
 }
 
 TEST(PoolGradTest, OfNoWindowIsZero) {

@@ -60,6 +60,13 @@ def row_cases():
     for dtype in (f32, i32):
         yield Case(f"TopKV2_300_{np.dtype(dtype).name}", "TopKV2", [Gen((5, 4000), dtype, -1000, 1000), i32(300)])
         yield Case(f"TopKV2_pieces_{np.dtype(dtype).name}", "TopKV2", [Gen((2, 30000), dtype, -1000, 1000), i32(900)])
+    holes = (np.arange(3 * 5000) * 37 % 101).astype(f32).reshape(3, 5000)
+    holes[1, 4::41] = holes[1, 17] = holes[2, 0] = np.nan
+    yield Case("TopKV2_nan_1", "TopKV2", [holes, i32(1)])
+    for k in (2, 40):  # of rows with NaN, and unsorted ones, the order is a heap's
+        yield Case(f"TopKV2_nan_{k}", "TopKV2", [holes, i32(k)])
+        yield Case(f"TopKV2_nan_unsorted_{k}", "TopKV2", [holes[:, :30].copy(), i32(max(k // 2, 2))], {"sorted": False})
+        yield Case(f"TopKV2_unsorted_{k}", "TopKV2", [Gen((4, 9000), i32, -1000, 1000), i32(k)], {"sorted": False})
     rows = Gen((3, 9000, 2), seed=9)
     for exclusive, reverse in ((False, False), (True, True)):
         flags = {"exclusive": exclusive, "reverse": reverse}

@@ -38,22 +38,25 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
+bool AsXla(const OpInstance& instance) { return instance.attrs.GetOr<bool>(kPoolsAsXla, false); }
+
 absl::StatusOr<std::unique_ptr<Kernel>> MakePool(DeviceServices& services, const OpInstance& instance) {
   MR_ASSIGN_OR_RETURN(const Type type, FloatingTypeOf(instance, instance.outputs[0].dtype));
-  const bool average = absl::StrContains(instance.op, "Avg");
+  const PoolRule rule = absl::StrContains(instance.op, "Avg") ? PoolRule::kAverage : AsXla(instance) ? PoolRule::kMaximumAsXla : PoolRule::kMaximum;
   MR_ASSIGN_OR_RETURN(const PoolShape shape,
                       PoolOf(instance, instance.inputs[0].shape, instance.op == "MaxPoolV2" ? 1 : -1));
   return MakeLaunch(services, [=](const Queue& queue, const KernelContext& context) {
-    LaunchPool(queue, type, average, shape, context.inputs[0], context.outputs[0]);
+    LaunchPool(queue, type, rule, shape, context.inputs[0], context.outputs[0]);
   });
 }
 
 // MaxPoolGrad(x, y, dy), AvgPoolGrad(shape of x, dy).
 absl::StatusOr<std::unique_ptr<Kernel>> MakePoolGrad(DeviceServices& services, const OpInstance& instance) {
   MR_ASSIGN_OR_RETURN(const Type type, FloatingTypeOf(instance, instance.outputs[0].dtype));
-  const PoolGradRule rule = absl::StrContains(instance.op, "Avg")  ? PoolGradRule::kAverage
-                            : absl::StrContains(instance.op, "3D") ? PoolGradRule::kEveryMaximum
-                                                                   : PoolGradRule::kFirstMaximum;
+  const bool every = absl::StrContains(instance.op, "3D") && !AsXla(instance);
+  const PoolGradRule rule = absl::StrContains(instance.op, "Avg") ? PoolGradRule::kAverage
+                            : every                               ? PoolGradRule::kEveryMaximum
+                                                                  : PoolGradRule::kFirstMaximum;
   const bool average = rule == PoolGradRule::kAverage;
   MR_ASSIGN_OR_RETURN(const PoolShape shape,
                       PoolOf(instance, instance.outputs[0].shape, instance.op == "MaxPoolGradV2" ? 3 : -1));

@@ -23,7 +23,6 @@ absl::StatusOr<CropShape> CropOf(const OpInstance& instance, const Shape& images
   }
   const int64_t sides = std::max({images.dim(1), images.dim(2), crops.dim(1), crops.dim(2)});
   if (sides > kMostPixels) return Refused(instance, "images of this size");
-  if (crops.dim(0) > INT32_MAX) return Refused(instance, "so many boxes");
   CropShape shape;
   shape.batch = images.dim(0);
   shape.height = images.dim(1);
@@ -52,6 +51,7 @@ KernelOr MakeCropGradImage(DeviceServices& services, const OpInstance& instance)
   MR_ASSIGN_OR_RETURN(const Type type, FloatingTypeOf(instance, instance.outputs[0].dtype));
   if (instance.inputs[0].dtype != DataType::kFloat) return Refused(instance, "gradients that are no floats");
   MR_ASSIGN_OR_RETURN(const CropShape shape, CropOf(instance, instance.outputs[0].shape, instance.inputs[0].shape, 1));
+  if (shape.boxes > INT32_MAX) return Refused(instance, "so many boxes");
   return MakeLaunch(
       services,
       [=](const Queue& queue, const KernelContext& context) {

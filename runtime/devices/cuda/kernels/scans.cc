@@ -4,6 +4,7 @@
 #include "cuda/kernels/common.h"
 #include "cuda/kernels/register.h"
 #include "cuda/launch/scan.h"
+#include "cuda/launch/top_k.h"
 
 namespace millrace::cuda {
 namespace {
@@ -67,20 +68,22 @@ KernelOr MakeArg(DeviceServices& services, const OpInstance& instance) {
 KernelOr MakeTopK(DeviceServices& services, const OpInstance& instance) {
   MR_ASSIGN_OR_RETURN(const Type type, NumericTypeOf(instance, instance.inputs[0].dtype));
   const Shape &in = instance.inputs[0].shape, &out = instance.outputs[0].shape;
-  const int64_t columns = in.dim(in.rank() - 1), k = out.dim(out.rank() - 1);
   const DataType index = instance.outputs[1].dtype;
-  constexpr int64_t kMostRanks = 256;
-  if (k > kMostRanks && !TopKSorts(type, columns, k)) return Refused(instance, "so many ranks");
   if (index != DataType::kInt32 && index != DataType::kInt64) return Refused(instance, "positions of this type");
-  const int64_t rows = k == 0 ? 0 : out.num_elements() / k;
-  const bool wide = index == DataType::kInt64;
+  TopShape shape;
+  shape.wide = index == DataType::kInt64;
+  shape.sorted = instance.attrs.GetOr<bool>("sorted", true);
+  shape.columns = in.dim(in.rank() - 1);
+  shape.k = out.dim(out.rank() - 1);
+  shape.rows = shape.k == 0 ? 0 : out.num_elements() / shape.k;
+  constexpr int64_t kMostRanks = 256;
+  if (shape.k > kMostRanks && (TopKHeaps(shape) || !TopKSorts(type, shape.columns, shape.k))) return Refused(instance, "so many ranks");
   return MakeLaunch(
       services,
       [=](const Queue& queue, const KernelContext& context) {
-        LaunchTopK(queue, type, wide, rows, columns, k, context.inputs[0], context.outputs[0], context.outputs[1],
-                   context.scratch);
+        LaunchTopK(queue, type, shape, context.inputs[0], context.outputs[0], context.outputs[1], context.scratch);
       },
-      TopKScratchBytes(type, rows, columns, k));
+      TopKScratchBytes(type, shape));
 }
 
 // (sorted [rows, n], values [rows, m])

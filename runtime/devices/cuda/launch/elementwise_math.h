@@ -45,7 +45,7 @@ MR_DEVICE W SimpleUnary(UnaryOp op, W x) {
   switch (op) {
     case UnaryOp::kNeg: return static_cast<W>(-static_cast<Wrapping>(x));
     case UnaryOp::kAbs: return IsNegative(x) ? static_cast<W>(-static_cast<Wrapping>(x)) : (x == W(0) ? W(0) : x);
-    case UnaryOp::kSign: return x > W(0) ? W(1) : IsNegative(x) ? static_cast<W>(-1) : x;
+    case UnaryOp::kSign: return x > W(0) ? W(1) : IsNegative(x) ? static_cast<W>(-1) : x == W(0) ? W(0) : x;
     case UnaryOp::kSquare: return static_cast<W>(static_cast<Wrapping>(x) * static_cast<Wrapping>(x));
     default: return x;
   }
@@ -82,8 +82,9 @@ MR_DEVICE W FloatUnary(UnaryOp op, W x, W alpha) {
     case UnaryOp::kFloor: return floor(x);
     case UnaryOp::kCeil: return ceil(x);
     case UnaryOp::kRint: return rint(x);
-    case UnaryOp::kRelu: return x < W(0) ? W(0) : x;
-    case UnaryOp::kRelu6: return x < W(0) ? W(0) : x > W(6) ? W(6) : x;
+    // 0 has no sign behind these, and NaN stays.
+    case UnaryOp::kRelu: return x <= W(0) ? W(0) : x;
+    case UnaryOp::kRelu6: return x <= W(0) ? W(0) : x > W(6) ? W(6) : x;
     case UnaryOp::kElu: return x < W(0) ? expm1(x) : x;
     case UnaryOp::kSelu: return x < W(0) ? W(kScaleAlpha) * expm1(x) : W(kScale) * x;
     case UnaryOp::kSoftplus: return Softplus(x);

@@ -1,7 +1,9 @@
 #include "cuda/launch/pool.h"
 
+#include <cmath>
 #include <initializer_list>
 
+#include "cuda/launch/lowest.h"
 #include "cuda/launch/pack.h"
 #include "cuda/launch/pool_planes.h"
 #include "cuda/launch/portable.h"
@@ -141,7 +143,7 @@ Geometry<Size> GeometryOf(const PoolShape& shape, int lanes) {
 
 template <typename T, typename Size, int kLanes>
 struct PoolBody {
-  bool average;
+  PoolRule rule;
   Geometry<Size> g;
   const T* x;
   T* y;
@@ -149,21 +151,25 @@ struct PoolBody {
     using W = typename Wide<T>::type;
     using Int = typename Size::Int;
     const Spot<Int> spot = g.out.Decode(static_cast<Int>(i));
+    const bool as_xla = rule == PoolRule::kMaximumAsXla;
     W sum[kLanes], best[kLanes];
     for (int j = 0; j < kLanes; ++j) {
       sum[j] = W(0);
-      best[j] = static_cast<W>(sizeof(W) == 8 ? -1.7976931348623157e308 : -3.4028234663852886e38);
+      best[j] = as_xla ? static_cast<W>(-HUGE_VAL) : kLowest<T>;
     }
     g.template EachOfWindow<kLanes>(x, spot, [&](const Pack<T, kLanes>& elements, Int, Int) {
       for (int j = 0; j < kLanes; ++j) {
         const W value = Widen(elements.of[j]);
         sum[j] = static_cast<W>(sum[j] + value);
-        if (best[j] < value) best[j] = value;
+        if (best[j] < value || (as_xla && value != value)) best[j] = value;
       }
     });
     const W count = static_cast<W>(g.Count(spot.at[0], spot.at[1], spot.at[2]));
     Pack<T, kLanes> result;
-    for (int j = 0; j < kLanes; ++j) result.of[j] = Wide<T>::Narrow(average ? sum[j] / count : best[j]);
+    for (int j = 0; j < kLanes; ++j) {
+      if (best[j] != best[j]) best[j] = static_cast<W>(NAN);
+      result.of[j] = Wide<T>::Narrow(rule == PoolRule::kAverage ? sum[j] / count : best[j]);
+    }
     Store(y + i * kLanes, result);
   }
 };
@@ -449,14 +455,14 @@ bool RunPlaneGrad(const Queue& queue, PoolGradRule rule, const PoolShape& shape,
 
 }  // namespace
 
-void LaunchPool(const Queue& queue, Type type, bool average, const PoolShape& shape, const void* x, void* y) {
+void LaunchPool(const Queue& queue, Type type, PoolRule rule, const PoolShape& shape, const void* x, void* y) {
   ForFloating(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ForSizes<T>(shape, {x, y}, [&](auto sizes, auto lanes) {
       using Size = typename decltype(sizes)::type;
       constexpr int kLanes = decltype(lanes)::value;
       ForEach(queue, Elements(shape, shape.out) / kLanes,
-              PoolBody<T, Size, kLanes>{average, GeometryOf<Size>(shape, kLanes), static_cast<const T*>(x), static_cast<T*>(y)});
+              PoolBody<T, Size, kLanes>{rule, GeometryOf<Size>(shape, kLanes), static_cast<const T*>(x), static_cast<T*>(y)});
     });
   });
 }

@@ -281,8 +281,8 @@ struct CropGradBoxesBody {
   }
 };
 
-// Fewer elements than these keep crews busy, which share the boxes.
-constexpr int64_t kFewElements = 1 << 15;
+// Few elements keep crews busy, which share the boxes.
+bool IsFew(const CropShape& shape) { return shape.batch * shape.height * shape.width * shape.channels < 1 << 15; }
 
 }  // namespace
 
@@ -297,8 +297,8 @@ void LaunchCrop(const Queue& queue, Type type, const CropShape& shape, const voi
 }
 
 int64_t CropGradImageScratchBytes(const CropShape& shape) {
-  return shape.boxes * (shape.height + shape.width) * static_cast<int64_t>(sizeof(Samples)) +
-         (shape.batch + shape.boxes) * shape.height * static_cast<int64_t>(sizeof(int32_t));
+  const int64_t chained = IsFew(shape) ? 0 : (shape.batch + shape.boxes) * shape.height;
+  return shape.boxes * (shape.height + shape.width) * static_cast<int64_t>(sizeof(Samples)) + chained * static_cast<int64_t>(sizeof(int32_t));
 }
 
 void LaunchCropGradImage(const Queue& queue, Type type, const CropShape& shape, const float* gradient, const float* boxes,
@@ -312,7 +312,7 @@ void LaunchCropGradImage(const Queue& queue, Type type, const CropShape& shape, 
   ForEach(queue, rows, SamplesBody{grid.rows, DivideBy(shape.height, rows), shape.nearest, 0, boxes, row_samples});
   ForEach(queue, columns, SamplesBody{grid.columns, DivideBy(shape.width, columns), shape.nearest, 1, boxes, column_samples});
   const int64_t n = shape.batch * grid.image;
-  const bool few = n < kFewElements;
+  const bool few = IsFew(shape);
   if (!few) ForEach(queue, lines, RowBoxesBody{chain, shape.boxes, owners, row_samples});
   ForFloating(type, [&](auto tag) {
     using T = typename decltype(tag)::type;

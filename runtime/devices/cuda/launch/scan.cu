@@ -1,11 +1,8 @@
 #include "cuda/launch/scan.h"
 
-#include <type_traits>
-#include <utility>
-
+#include "cuda/launch/choice.h"
 #include "cuda/launch/complex.h"
-#include "cuda/launch/crew.h"
-#include "cuda/launch/sort.h"
+#include "cuda/launch/portable.h"
 
 namespace millrace::cuda {
 namespace {
@@ -180,24 +177,6 @@ void Scan(const Queue& queue, const ScanRule& scan, const Rule& rule, const Axis
   ForEach(queue, parts, ScanBody<Rule>{walk, rule, scan.exclusive, static_cast<const Element*>(x), totals, static_cast<Element*>(y)});
 }
 
-// An element of a row that may be chosen; index -1 is none.
-template <typename W>
-struct Choice {
-  W value;
-  int64_t index;
-};
-
-// Whether a comes before b, by value and then by index.
-template <typename W>
-MR_DEVICE bool Before(const Choice<W>& a, const Choice<W>& b, bool smallest) {
-  if (b.index < 0) return a.index >= 0;
-  if (a.index < 0) return false;
-  const bool a_nan = a.value != a.value, b_nan = b.value != b.value;
-  if (a_nan != b_nan) return b_nan;
-  if (!a_nan && a.value != b.value) return smallest ? a.value < b.value : a.value > b.value;
-  return a.index < b.index;
-}
-
 template <typename T>
 struct ArgBody {
   using W = typename Wide<T>::type;
@@ -211,130 +190,8 @@ struct ArgBody {
     const int64_t outer = row / shape.inner, column = row - outer * shape.inner;
     return {Widen(x[(outer * shape.length + k) * shape.inner + column]), k};
   }
-  MR_DEVICE void Store(int64_t row, const Choice<W>& best) const {
-    if (wide) {
-      static_cast<int64_t*>(index)[row] = best.index;
-    } else {
-      static_cast<int32_t*>(index)[row] = static_cast<int32_t>(best.index);
-    }
-  }
+  MR_DEVICE void Store(int64_t row, const Choice<W>& best) const { PutIndex(index, wide, row, best.index); }
 };
-
-// The best of those that come after the one chosen last.
-template <typename T>
-struct NextBestBody {
-  using W = typename Wide<T>::type;
-  bool wide;
-  int64_t columns, k, rank;
-  const T* x;
-  T* values;
-  void* indices;
-  MR_DEVICE int64_t Chosen(int64_t row, int64_t r) const {
-    return wide ? static_cast<const int64_t*>(indices)[row * k + r] : static_cast<const int32_t*>(indices)[row * k + r];
-  }
-  MR_DEVICE Choice<W> Identity() const { return {W(0), -1}; }
-  MR_DEVICE Choice<W> Combine(const Choice<W>& a, const Choice<W>& b) const { return Before(b, a, false) ? b : a; }
-  MR_DEVICE Choice<W> Load(int64_t row, int64_t column) const {
-    const Choice<W> choice = {Widen(x[row * columns + column]), column};
-    if (rank == 0) return choice;
-    const int64_t last = Chosen(row, rank - 1);
-    return Before({Widen(x[row * columns + last]), last}, choice, false) ? choice : Identity();
-  }
-  MR_DEVICE void Store(int64_t row, const Choice<W>& best) const {
-    if (best.index < 0) return;
-    values[row * k + rank] = x[row * columns + best.index];
-    if (wide) {
-      static_cast<int64_t*>(indices)[row * k + rank] = best.index;
-    } else {
-      static_cast<int32_t*>(indices)[row * k + rank] = static_cast<int32_t>(best.index);
-    }
-  }
-};
-
-// Where a value comes among others, the greatest first: equal ones, zeros of either sign and NaNs at the same place, NaNs last.
-MR_DEVICE inline uint32_t PlaceOf(float value) {
-  if (value != value) return ~uint32_t{0};
-  const uint32_t bits = BitsOf(value + 0.0f);
-  return bits >> 31 != 0 ? bits : ~(bits | 0x80000000u);
-}
-MR_DEVICE inline uint32_t PlaceOf(int32_t value) { return ~(static_cast<uint32_t>(value) ^ 0x80000000u); }
-
-// A piece of a row: places and columns together, which are all different. Where a row has several, each leaves its k best, which are sorted
-// in their turn; behind them stands what comes after all columns.
-template <typename T>
-struct SortedTopTask {
-  struct Shared {
-    uint64_t list[kMostSortedAtOnce];
-  };
-  using W = std::conditional_t<std::is_same_v<typename Wide<T>::type, float>, float, int32_t>;
-  static constexpr uint64_t kNone = ~uint64_t{0};
-  bool wide;
-  int64_t columns, k;
-  const T* x;
-  T* values;
-  void* indices;
-  int64_t there;          // of a row, which is x, or `given`
-  const uint64_t* given;  // what pieces have left
-  Divider pieces;         // of a row
-  uint64_t* left;         // [rows, pieces, k]
-
-  MR_DEVICE uint64_t KeyAt(int64_t row, int64_t i) const {
-    if (given != nullptr) return given[row * there + i];
-    return static_cast<uint64_t>(PlaceOf(static_cast<W>(Widen(x[row * columns + i])))) << 32 | static_cast<uint64_t>(i);
-  }
-  MR_DEVICE void Store(int64_t row, int64_t rank, uint64_t key) const {
-    const int64_t column = static_cast<int64_t>(key & 0xffffffffu), to = row * k + rank;
-    values[to] = x[row * columns + column];
-    if (wide) {
-      static_cast<int64_t*>(indices)[to] = column;
-    } else {
-      static_cast<int32_t*>(indices)[to] = static_cast<int32_t>(column);
-    }
-  }
-  template <typename Crew>
-  MR_DEVICE void operator()(const Crew& crew, int64_t task, Shared& shared) const {
-    uint64_t* const list = shared.list;
-    const int64_t row = pieces(task), begin = (task - row * pieces.by) * kMostSortedAtOnce;
-    const int64_t count = there - begin < kMostSortedAtOnce ? there - begin : kMostSortedAtOnce;
-    int64_t size = 1;
-    while (size < count) size *= 2;
-    for (int64_t i = crew.rank(); i < size; i += crew.size()) list[i] = i < count ? KeyAt(row, begin + i) : kNone;
-    crew.Sync();
-    SortAtOnce(crew, list, size);
-    for (int64_t rank = crew.rank(); rank < k; rank += crew.size()) {
-      if (pieces.by == 1) {
-        Store(row, rank, list[rank]);
-      } else {
-        left[task * k + rank] = rank < count ? list[rank] : kNone;
-      }
-    }
-    crew.Sync();  // the list is the next task's
-  }
-};
-
-int64_t PiecesOf(int64_t there) { return CeilDiv(there, kMostSortedAtOnce); }
-
-// In rounds, which leave half of a row, or less, and in two parts of the scratch memory by turns.
-template <typename T>
-void SortTop(const Queue& queue, int64_t rows, SortedTopTask<T> task, uint64_t* scratch) {
-  const int64_t first = PiecesOf(task.columns);
-  uint64_t *next = scratch, *other = first > 1 ? scratch + rows * first * task.k : nullptr;
-  task.there = task.columns;
-  for (int64_t pieces = 0; pieces != 1;) {
-    pieces = PiecesOf(task.there);
-    task.pieces = DivideBy(pieces, rows * pieces);
-    task.left = next;
-    ForEachTask(queue, rows * pieces, task);
-    task.given = next;
-    task.there = pieces * task.k;
-    next = std::exchange(other, next);
-  }
-}
-
-template <typename Fn>
-void ForNumber(Type type, const Fn& fn) {
-  type == Type::kBool ? fn(Tag<uint8_t>()) : ForNumeric(type, fn);
-}
 
 // How many of `count` rising numbers are below `value`, or not above it where `upper`.
 template <typename T, typename S>
@@ -406,36 +263,6 @@ void LaunchArgMax(const Queue& queue, bool smallest, Type type, bool wide_index,
     using T = typename decltype(tag)::type;
     SumRows<Choice<typename Wide<T>::type>>(queue, shape.outer * shape.inner, shape.length, shape.inner > 1, scratch,
                                             ArgBody<T>{smallest, wide_index, shape, static_cast<const T*>(x), index});
-  });
-}
-
-bool TopKSorts(Type type, int64_t columns, int64_t k) {
-  constexpr int64_t kFewRanks = 16;
-  const bool fits = columns <= kMostSortedAtOnce || (k <= kMostSortedAtOnce / 2 && columns <= INT32_MAX);
-  return type != Type::kDouble && type != Type::kInt64 && k > kFewRanks && fits;
-}
-int64_t TopKScratchBytes(Type type, int64_t rows, int64_t columns, int64_t k) {
-  if (!TopKSorts(type, columns, k)) return ArgScratchBytes({rows, columns, 1});
-  const int64_t pieces = PiecesOf(columns), then = PiecesOf(pieces * k);
-  const int64_t left = (pieces > 1 ? pieces : 0) + (then > 1 ? then : 0);
-  return rows * left * k * static_cast<int64_t>(sizeof(uint64_t));
-}
-
-void LaunchTopK(const Queue& queue, Type type, bool wide_index, int64_t rows, int64_t columns, int64_t k, const void* x,
-                void* values, void* indices, void* scratch) {
-  ForNumber(type, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    if constexpr (sizeof(T) <= sizeof(int32_t)) {
-      if (TopKSorts(type, columns, k)) {
-        const SortedTopTask<T> task = {wide_index, columns, k, static_cast<const T*>(x), static_cast<T*>(values), indices, 0, nullptr, {}, nullptr};
-        return SortTop(queue, rows, task, static_cast<uint64_t*>(scratch));
-      }
-    }
-    for (int64_t rank = 0; rank < k; ++rank) {
-      SumRows<Choice<typename Wide<T>::type>>(
-          queue, rows, columns, false, scratch,
-          NextBestBody<T>{wide_index, columns, k, rank, static_cast<const T*>(x), static_cast<T*>(values), indices});
-    }
   });
 }
 

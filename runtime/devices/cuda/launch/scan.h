@@ -29,14 +29,6 @@ int64_t ArgScratchBytes(const AxisShape& shape);
 void LaunchArgMax(const Queue& queue, bool smallest, Type type, bool wide_index, const AxisShape& shape, const void* x,
                   void* index, void* scratch);
 
-// The k greatest of each row and their indices, greatest first, equal ones by index.
-// Narrow elements are sorted where there are more than a few ranks, in rows of more than 4,096 at most 2,048; of others, every rank is a
-// pass over the row.
-bool TopKSorts(Type type, int64_t columns, int64_t k);
-int64_t TopKScratchBytes(Type type, int64_t rows, int64_t columns, int64_t k);
-void LaunchTopK(const Queue& queue, Type type, bool wide_index, int64_t rows, int64_t columns, int64_t k, const void* x,
-                void* values, void* indices, void* scratch);
-
 // out[r][i]: where values[r][i] goes in row r of `sorted`, which rises: before equal numbers, or behind them where `upper`.
 struct SortedShape {
   bool upper = false, wide_places = false;

@@ -100,10 +100,13 @@ struct SegmentRule {
     const int64_t at = item * items.step + items.offset;
     return IndexAt(items.numbers, items.wide, at);
   }
+  MR_DEVICE bool Weighs() const { return items.values != nullptr || items.scales != nullptr; }
   MR_DEVICE W Weight(int64_t item, int64_t row) const {
     if (items.values != nullptr) return Widen(static_cast<const T*>(items.values)[item]);
     return items.scales != nullptr ? static_cast<const W*>(items.scales)[row] : W(1);
   }
+  // As it is where nothing weighs it: a product would change the bits of NaN.
+  MR_DEVICE W Weighed(T element, W weight) const { return Weighs() ? static_cast<W>(Widen(element) * weight) : Widen(element); }
   // fn of what combines two: where a long chain waits for each, the op is not to be looked at for each.
   template <typename Fn>
   MR_DEVICE W WithNext(const Fn& fn) const {
@@ -155,7 +158,7 @@ struct SegmentBody {
       MR_UNROLL for (int u = 0; u < kAtOnce; ++u) {
         const bool first = k + u == begin && rule.TakesFirst();
         for (int j = 0; j < kPack && k + u < end; ++j) {
-          const W term = static_cast<W>(Widen(loaded[u].of[j]) * weights[u]);
+          const W term = rule.Weighed(loaded[u].of[j], weights[u]);
           value[j] = first ? term : rule.Next(value[j], term);
         }
       }
@@ -203,7 +206,7 @@ struct LongSegmentTask {
       MR_UNROLL for (int u = 0; u < kAtOnce; ++u) {
         const int e = i + u * crew.size() < all ? i + u * crew.size() : all - 1, k = e / columns;
         const int64_t item = rule.ItemAt(base + k), row = rule.RowOfItem(item);
-        loaded[u] = static_cast<W>(Widen(data[row * inner + left + e - k * columns]) * rule.Weight(item, row));
+        loaded[u] = rule.Weighed(data[row * inner + left + e - k * columns], rule.Weight(item, row));
       }
       MR_UNROLL for (int u = 0; u < kAtOnce; ++u) {
         if (i + u * crew.size() < all) terms[i + u * crew.size()] = loaded[u];

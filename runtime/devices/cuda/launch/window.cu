@@ -1,9 +1,8 @@
 #include "cuda/launch/window.h"
 
-#include <limits>
-
 #include "cuda/launch/crew.h"
 #include "cuda/launch/layout.h"
+#include "cuda/launch/lowest.h"
 #include "cuda/launch/portable.h"
 
 namespace millrace::cuda {
@@ -20,14 +19,6 @@ MR_DEVICE inline Reach WindowsOf(int64_t at, int64_t pad, int64_t span, const Di
   const int64_t low = at + pad - span + 1, high = stride(at + pad) + 1;
   return {low <= 0 ? 0 : stride(low + stride.by - 1), high < windows ? high : windows};
 }
-
-// As the type that arithmetic is done in.
-template <typename T>
-constexpr typename Wide<T>::type kLowest = std::numeric_limits<T>::lowest();
-template <>
-constexpr float kLowest<Half> = -65504.0f;
-template <>
-constexpr float kLowest<Bfloat16> = -3.38953138925153547590e38f;
 
 template <typename T>
 struct DilationWindows {
