@@ -27,6 +27,10 @@ struct PoolGeometry {
   int64_t window_elements() const { return dims[0].window * dims[1].window * dims[2].window; }
 };
 
+// Attribute (bool) of MaxPool, MaxPool3D and their gradients that stand in for XLA's windows: NaN is the largest of a window, -inf may be, and
+// the gradient goes to the first maximum in three dimensions, too.
+inline constexpr char kPoolsAsXla[] = "_as_xla";
+
 // Sizes and strides of the window from the attributes, or from these where the op takes them as inputs.
 struct PoolWindow {
   std::vector<int64_t> ksize;

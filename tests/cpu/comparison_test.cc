@@ -91,6 +91,20 @@ TEST(BitwiseTest, ShiftsStayInsideTheType) {
   EXPECT_THAT(bytes.as<uint8_t>(), ElementsAre(2));
 }
 
+template <typename T>
+void CheckPowersByOneExponent(DataType dtype) {
+  SCOPED_TRACE(std::string(DataTypeName(dtype)));
+  for (int64_t exponent : {0, 1, 6, 31}) {
+    const Tensor bases = NumbersOf(dtype, Shape({300}), 1), last = TensorOf(dtype, {static_cast<double>(exponent)}, Shape({}));
+    const Tensor powers = EvaluateOnThreads({"Pow", {}, {bases, last}});
+    for (int64_t i = 0; i < bases.num_elements(); ++i) {
+      uint64_t power = 1;
+      for (int64_t k = 0; k < exponent; ++k) power *= static_cast<uint64_t>(bases.as<T>()[i]);
+      ASSERT_EQ(powers.as<T>()[i], static_cast<T>(power)) << +bases.as<T>()[i] << " to the power of " << exponent;
+    }
+  }
+}
+
 TEST(PowTest, FloatsAgreeWithTheStandardLibraryAndIntegersWrap) {
   for (DataType dtype : {DataType::kFloat, DataType::kDouble, DataType::kHalf}) {
     const Tensor base = TensorOf(dtype, {2, 3, 0.5, 1.5, 7, -2, 0, 5, 1}),
@@ -102,6 +116,10 @@ TEST(PowTest, FloatsAgreeWithTheStandardLibraryAndIntegersWrap) {
   }
   const Tensor two = TensorOf(DataType::kInt32, {2, -3, 2}), exponents = TensorOf(DataType::kInt32, {10, 3, 32});
   EXPECT_THAT(EvaluateOnThreads({"Pow", {}, {two, exponents}}).as<int32_t>(), ElementsAre(1024, -27, 0));
+  CheckPowersByOneExponent<int8_t>(DataType::kInt8);
+  CheckPowersByOneExponent<int32_t>(DataType::kInt32);
+  CheckPowersByOneExponent<int64_t>(DataType::kInt64);
+  CheckPowersByOneExponent<uint64_t>(DataType::kUint64);
   for (DataType dtype : {DataType::kInt8, DataType::kInt32, DataType::kInt64}) {
     EXPECT_THAT(Evaluate({"Pow", {}, {TensorOf(dtype, {2}), TensorOf(dtype, {-1})}}).status().message(),
                 HasSubstr("negative integer powers"));

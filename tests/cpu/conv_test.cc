@@ -213,6 +213,7 @@ TEST(Conv2DTest, TakesOtherElementTypes) {
     CheckLayer({.in = {6, 7}, .kernel = {3, 2}, .in_channels = 4, .out_channels = 6, .groups = 2, .strides = {2, 1},
                 .dtype = dtype});
     CheckLayer({.in = {6, 7}, .kernel = {2, 2}, .padding = "VALID", .channels_first = true, .dtype = dtype});
+    CheckLayer({.in = {4, 5}, .kernel = {3, 2}, .in_channels = 6, .out_channels = 42, .groups = 2, .dtype = dtype});
   }
 }
 
@@ -298,6 +299,57 @@ TEST(DepthwiseTest, AnInfinityReachesOnlyItsOwnTaps) {
   x.mutable_as<float>()[9 * 3] = std::numeric_limits<float>::infinity();
   const Tensor dw = EvaluateOnThreads({"DepthwiseConv2dNativeBackpropFilter", layer.attrs(), {x, Sizes(layer.filter()), dy}, {false, true, false}});
   for (int64_t i = 0; i < 9; ++i) EXPECT_EQ(std::isfinite(dw.as<float>()[i]), i != 6) << i;
+}
+
+// Taps on padding go into no sum, of rows and of columns.
+TEST(DepthwiseTest, InfiniteWeightsDoNotMeetPadding) {
+  const Layer layer{.in = {4, 19}, .kernel = {3, 3}, .in_channels = 3, .out_channels = 3, .depthwise = true};
+  Tensor x(DataType::kFloat, layer.input()), w(DataType::kFloat, layer.filter());
+  for (float& value : x.mutable_as<float>()) value = 1;
+  for (float& value : w.mutable_as<float>()) value = std::numeric_limits<float>::infinity();
+  const std::vector<float> infinite(x.num_elements(), std::numeric_limits<float>::infinity());
+  EXPECT_THAT(EvaluateOnThreads({"DepthwiseConv2dNative", layer.attrs(), {x, w}}).as<float>(), testing::ElementsAreArray(infinite));
+  const NodeRun gradient{"DepthwiseConv2dNativeBackpropInput", layer.attrs(), {Sizes(layer.input()), w, x}, {true, false, false}};
+  EXPECT_THAT(EvaluateOnThreads(gradient).as<float>(), testing::ElementsAreArray(infinite));
+}
+
+// The same of filter gradients: taps that see the infinite element become infinite.
+TEST(DepthwiseTest, InfiniteGradientsDoNotMeetPadding) {
+  for (int64_t stride : {1, 2}) {
+    const Layer layer{.in = {5, 19}, .kernel = {3, 3}, .in_channels = 3, .out_channels = 3, .strides = {stride, stride}, .depthwise = true};
+    Tensor x(DataType::kFloat, layer.input()), dy(DataType::kFloat, layer.output());
+    for (float& value : x.mutable_as<float>()) value = 1;
+    dy.mutable_as<float>()[0] = std::numeric_limits<float>::infinity();  // channel 0 of the first pixel, whose first taps see padding
+    const Tensor dw =
+        EvaluateOnThreads({"DepthwiseConv2dNativeBackpropFilter", layer.attrs(), {x, Sizes(layer.filter()), dy}, {false, true, false}});
+    for (int64_t i = 0; i < dw.num_elements(); ++i) {
+      const bool inside = i % 3 == 0 && i / 9 >= layer.pad_before(0) && i / 3 % 3 >= layer.pad_before(1);
+      EXPECT_EQ(dw.as<float>()[i], inside ? std::numeric_limits<float>::infinity() : 0) << i << " of stride " << stride;
+    }
+  }
+}
+
+int64_t ScratchOf(const NodeRun& run) {
+  const auto instance = Infer(run);
+  EXPECT_TRUE(instance.ok()) << instance.status();
+  const auto kernel = (*CpuKernels().Find(run.op))(*instance);
+  EXPECT_TRUE(kernel.ok()) << kernel.status();
+  return (*kernel)->scratch_bytes();
+}
+
+// A window of many rows wants as many lines in scratch: for no more shards than there is room for.
+TEST(DepthwiseTest, WideWindowsOfFewChannelsKeepToModestScratch) {
+  for (int64_t channels : {1, 3}) {
+    Layer layer{.in = {512, 512}, .kernel = {3, 3}, .batch = 1, .in_channels = channels, .out_channels = channels, .dilations = {200, 200}};
+    layer.depthwise = true;
+    const Tensor x(DataType::kFloat, layer.input()), w(DataType::kFloat, layer.filter());
+    const int64_t most = std::max(int64_t{4} << 20, 2 * (2 * x.size_bytes() + w.size_bytes()));
+    for (const NodeRun& run : {NodeRun{"DepthwiseConv2dNative", layer.attrs(), {x, w}},
+                               NodeRun{"DepthwiseConv2dNativeBackpropInput", layer.attrs(), {Sizes(layer.input()), w, x}, {true, false, false}}}) {
+      const int64_t scratch = ScratchOf(run);
+      EXPECT_TRUE(most / 2 <= scratch && scratch <= most) << run.op << " of " << channels << " channels: " << scratch;
+    }
+  }
 }
 
 // Inputs spread to a channel for every output channel, which is written in vectors of 8.

@@ -122,6 +122,10 @@ TEST(MatMulTest, ThinProductsAgreeWithDirectSum) {
         CheckMatMul(m, 61, 151, ta, tb, DataType::kDouble);
         CheckMatMul(61, m, 151, ta, tb, DataType::kDouble);
         CheckMatMul(m, 512, 77, ta, tb, DataType::kFloat);
+        if (m != 3 && m != 8) continue;
+        CheckMatMul(m, 17, 5000, ta, tb, DataType::kFloat);
+        CheckMatMul(17, m, 5000, ta, tb, DataType::kFloat);
+        CheckMatMul(m, 17, 5000, ta, tb, DataType::kDouble);
       }
     }
   }

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include <gmock/gmock.h>
@@ -127,6 +128,64 @@ TEST_P(Pool, SecondGradientTakesTheFirstMaximum) {
   ExpectClose(EvaluateOnThreads({Op("Max", "GradGrad"), Attrs(), {x, y, ddx}}), expected, 0);
 }
 
+void Put(double value, int64_t i, Tensor& to) {
+  switch (to.dtype()) {
+    case DataType::kDouble: to.mutable_as<double>()[i] = value; return;
+    case DataType::kHalf: static_cast<Eigen::half*>(to.mutable_data())[i] = Eigen::half(value); return;
+    case DataType::kBfloat16: static_cast<Eigen::bfloat16*>(to.mutable_data())[i] = Eigen::bfloat16(static_cast<float>(value)); return;
+    default: to.mutable_as<float>()[i] = static_cast<float>(value);
+  }
+}
+
+// All NaNs are the quiet one without a sign.
+TEST_P(Pool, AsXlaNanWinsAndWindowsStartFromNothing) {
+  const double kNan = std::numeric_limits<double>::quiet_NaN(), kInfinity = std::numeric_limits<double>::infinity();
+  const Case& test = GetParam();
+  const Naive naive = NaiveTaps(test);
+  AttrMap attrs = Attrs();
+  attrs.Set("_as_xla", true);
+  for (const int64_t every : {3, 31}) {  // of the elements is a NaN of either sign
+    Tensor x = TestValues(test.dtype, ShapeOf(test.input), 1);
+    for (int64_t i = 0; i < x.num_elements(); ++i) {
+      if (every == 31 && i * 7919 % 13 != 0) Put(i * 7919 % 5 == 0 ? kInfinity : -kInfinity, i, x);
+      if (i * 7919 % every == 0) Put(i % 2 == 0 ? kNan : -kNan, i, x);
+    }
+    std::vector<double> y(ShapeOf(naive.output).num_elements(), -kInfinity);
+    for (const Tap& tap : naive.taps) {
+      const double value = x.DoubleAt(tap.input);
+      if (!(value <= y[tap.output])) y[tap.output] = std::isnan(y[tap.output]) ? kNan : value;
+    }
+    const Tensor got = EvaluateOnThreads({Op("Max"), attrs, {x}});
+    Tensor nan(test.dtype, Shape({1}));
+    Put(kNan, 0, nan);
+    const int64_t bytes = DataTypeSize(test.dtype);
+    for (size_t i = 0; i < y.size(); ++i) {
+      const double value = got.DoubleAt(static_cast<int64_t>(i));
+      const bool quiet = std::memcmp(static_cast<const char*>(got.data()) + i * bytes, nan.data(), bytes) == 0;
+      ASSERT_TRUE(std::isnan(y[i]) ? quiet : value == y[i]) << i << ": " << value << ", expected " << y[i];
+    }
+  }
+}
+
+TEST_P(Pool, AsXlaTheGradientGoesToTheFirstMaximum) {
+  const Case& test = GetParam();
+  const Naive naive = NaiveTaps(test);
+  AttrMap attrs = Attrs();
+  attrs.Set("_as_xla", true);
+  Tensor x = TestValues(test.dtype, ShapeOf(test.input), 1);
+  for (int64_t i = 0; i < x.num_elements(); ++i) Put(static_cast<double>(i * 7919 % 3), i, x);
+  const std::vector<double> maximum = NaiveMax(naive, x);
+  const Tensor y = EvaluateOnThreads({Op("Max"), attrs, {x}}), dy = TestValues(test.dtype, ShapeOf(naive.output), 2);
+  std::vector<double> dx(x.num_elements());
+  std::vector<bool> taken(maximum.size());
+  for (const Tap& tap : naive.taps) {
+    if (taken[tap.output] || x.DoubleAt(tap.input) != maximum[tap.output]) continue;
+    taken[tap.output] = true;
+    dx[tap.input] += dy.DoubleAt(tap.output);
+  }
+  ExpectClose(EvaluateOnThreads({Op("Max", "Grad"), attrs, {x, y, dy}}), dx, 2 * Tolerance(test.dtype));
+}
+
 TEST_P(Pool, MeanAndItsGradientCountOnlyTheInput) {
   const Case& test = GetParam();
   const Naive naive = NaiveTaps(test);
@@ -172,7 +231,12 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{{1, 1, 2, 3, 2051}, {1, 2, 2}, {1, 1, 2}, "SAME"}, Case{{2, 1, 9, 10, 32}, {1, 2, 2}, {1, 2, 2}, "SAME"},
                     Case{{2, 1, 7, 9, 19}, {1, 3, 3}, {1, 2, 1}, "SAME", DataType::kDouble},
                     Case{{2, 1, 7, 9, 19}, {1, 3, 3}, {1, 2, 1}, "SAME", DataType::kHalf},
-                    Case{{2, 1, 7, 9, 19}, {1, 3, 3}, {1, 2, 1}, "SAME", DataType::kBfloat16}));
+                    Case{{2, 1, 7, 9, 19}, {1, 3, 3}, {1, 2, 1}, "SAME", DataType::kBfloat16},
+                    Case{{2, 1, 9, 61, 24}, {1, 2, 2}, {1, 2, 2}, "SAME", DataType::kBfloat16},
+                    Case{{1, 1, 7, 90, 3}, {1, 3, 3}, {1, 2, 2}, "SAME", DataType::kBfloat16},
+                    Case{{2, 1, 3, 33, 40}, {1, 1, 3}, {1, 1, 2}, "SAME", DataType::kBfloat16},
+                    Case{{1, 1, 6, 7, 70}, {1, 3, 3}, {1, 1, 1}, "SAME", DataType::kBfloat16},
+                    Case{{2, 1, 6, 9, 52}, {1, 3, 2}, {1, 2, 2}, "SAME", DataType::kBfloat16}));
 
 AttrMap RowAttrs(int64_t window, int64_t stride, const char* padding) {
   AttrMap attrs;
@@ -214,6 +278,55 @@ TEST(PoolEdges, WideWindowsKeepTheFirstMaximum) {
   gradient[0] = 1;
   EXPECT_TRUE(gradient_of(kNan).BitEqual(Row(gradient)));
   EXPECT_TRUE(gradient_of(0.0f).BitEqual(Row(gradient)));
+}
+
+// Windows that are wide enough for maxima of rows, and small ones. NaNs and -inf are at first taps, of rows, and elsewhere.
+TEST(PoolEdges, NanAtAWindowsFirstTapStaysAndNoOtherWins) {
+  constexpr int64_t kImages = 4, kSide = 9, kChannels = 3;
+  const double kNan = std::numeric_limits<double>::quiet_NaN(), kInfinity = std::numeric_limits<double>::infinity();
+  for (const DataType dtype : {DataType::kFloat, DataType::kDouble, DataType::kHalf, DataType::kBfloat16}) {
+    for (const int64_t window : {3, 7}) {
+      const int64_t out = kSide - window + 1;
+      Tensor x(dtype, Shape({kImages, kSide, kSide, kChannels})), dy(dtype, Shape({kImages, out, out, kChannels}));
+      for (int64_t i = 0; i < x.num_elements(); ++i) {
+        const int64_t kind = i * 7919 % 11, numbers = i / (kSide * kSide * kChannels) * 2;  // more of them from image to image
+        Put(kind < 4 ? kNan : kind < 10 - numbers ? -kInfinity : static_cast<double>(i * 31 % 5), i, x);
+      }
+      for (int64_t i = 0; i < dy.num_elements(); ++i) Put(static_cast<double>(1 + i % 3), i, dy);
+      std::vector<double> dx(x.num_elements());
+      for (int64_t w = 0; w < dy.num_elements(); ++w) {
+        const int64_t c = w % kChannels, column = w / kChannels % out, row = w / kChannels / out % out, image = w / kChannels / out / out;
+        int64_t first = -1;
+        for (int64_t tap = 0; tap < window * window; ++tap) {
+          const int64_t at = ((image * kSide + row + tap / window) * kSide + column + tap % window) * kChannels + c;
+          if (first < 0 || x.DoubleAt(first) < x.DoubleAt(at)) first = at;
+        }
+        dx[first] += dy.DoubleAt(w);
+      }
+      AttrMap attrs = RowAttrs(window, 1, "VALID");
+      attrs.Set("ksize", Ints{1, window, window, 1});
+      ExpectClose(EvaluateOnThreads({"MaxPoolGrad", attrs, {x, dy, dy}}), dx, 0);
+    }
+  }
+}
+
+// The first image is of the least of numbers alone.
+TEST(PoolEdges, WideWindowsOfIntegersGoByTheSameRule) {
+  constexpr int64_t kImages = 4, kSide = 9, kWindow = 7, kOut = kSide - kWindow + 1;
+  const Shape shape({kImages, kSide, kSide, 1}), windows({kImages, kOut, kOut, 1});
+  Tensor x(DataType::kInt32, shape), same(DataType::kDouble, shape), dy(DataType::kInt32, windows), same_dy(DataType::kDouble, windows);
+  for (int64_t i = 0; i < x.num_elements(); ++i) {
+    x.mutable_as<int32_t>()[i] = i < kSide * kSide ? std::numeric_limits<int32_t>::lowest() : static_cast<int32_t>(i * 31 % 5);
+    Put(x.as<int32_t>()[i], i, same);
+  }
+  for (int64_t i = 0; i < dy.num_elements(); ++i) {
+    dy.mutable_as<int32_t>()[i] = static_cast<int32_t>(1 + i % 3);
+    Put(dy.as<int32_t>()[i], i, same_dy);
+  }
+  AttrMap attrs = RowAttrs(kWindow, 1, "VALID");
+  attrs.Set("ksize", Ints{1, kWindow, kWindow, 1});
+  const Tensor dx = EvaluateOnThreads({"MaxPoolGrad", attrs, {x, dy, dy}}), expected = EvaluateOnThreads({"MaxPoolGrad", attrs, {same, same_dy, same_dy}});
+  for (int64_t i = 0; i < dx.num_elements(); ++i) EXPECT_EQ(dx.DoubleAt(i), expected.DoubleAt(i)) << i;
 }
 
 TEST(PoolEdges, ShortFloatsCompareAsNumbers) {

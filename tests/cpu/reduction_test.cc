@@ -91,6 +91,11 @@ TEST(ReductionTest, EveryPatternOfAxesAgrees) {
       {{300, 8, 33}, {{1}}},
       {{70, 40, 257}, {{1}}},
       {{3, 100, 300}, {{1}, {2}}},
+      // Rows that repeat along another reduced dimension.
+      {{9, 12, 6, 7}, {{1, 3}, {0, 3}, {0, 1, 3}}},
+      {{3, 4, 70, 8}, {{1, 3}}},
+      {{5, 30, 200, 3}, {{1, 3}}},
+      {{4, 9, 2, 300}, {{1, 3}}},
   };
   for (const auto& [shape, all_axes] : cases) {
     for (const std::vector<int32_t>& axes : all_axes) {
@@ -104,17 +109,87 @@ TEST(ReductionTest, EveryTypeAgrees) {
   for (DataType dtype : kNumberTypes) {
     // Few enough values that no sum leaves the type.
     const bool narrow = DataTypeSize(dtype) == 1 || dtype == DataType::kHalf || dtype == DataType::kBfloat16;
-    std::vector<double> values(6 * 35 * 4);
-    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(narrow ? i % 3 : i * 37 % 101);
-    const Tensor x = TensorOf(dtype, values, Shape({6, 35, 4}));
-    for (const std::vector<int32_t>& axes : {std::vector<int32_t>{1}, {0, 2}, {0}, {2}}) {
-      for (const char* op : {"Sum", "Mean", "Max", "Min"}) CheckReduction(op, x, axes);
+    for (int64_t outer : {6, 12}) {
+      std::vector<double> values(outer * 35 * 4);
+      for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(narrow ? i % 3 : i * 37 % 101);
+      const Tensor x = TensorOf(dtype, values, Shape({outer, 35, 4}));
+      for (const std::vector<int32_t>& axes : {std::vector<int32_t>{1}, {0, 2}, {0}, {2}}) {
+        for (const char* op : {"Sum", "Mean", "Max", "Min"}) CheckReduction(op, x, axes);
+      }
     }
     CheckReduction("Prod", TensorOf(dtype, {1, 2, 3, 1, 1, 4}, Shape({2, 3})), {1});
   }
   for (DataType dtype : {DataType::kFloat, DataType::kDouble}) {
     CheckReduction("EuclideanNorm", NumbersOf(dtype, Shape({40, 50}), 1), {1});
     CheckReduction("Prod", TensorOf(dtype, std::vector<double>(600, 1.01), Shape({2, 300})), {1});
+  }
+}
+
+TEST(ReductionTest, RowsAndColumnsOfBytesAgree) {
+  for (DataType dtype : {DataType::kInt8, DataType::kUint8}) {
+    for (int64_t count : {1, 15, 16, 17, 40, 63, 64, 65, 130, 200}) {
+      std::vector<double> values(5 * count), few(5 * count);
+      for (int64_t i = 0; i < 5 * count; ++i) {
+        values[i] = static_cast<double>(i * 37 % 251 - (dtype == DataType::kInt8 ? 125 : 0));
+        few[i] = static_cast<double>(i * 7 % 11 == 3);
+      }
+      for (int32_t axis : {0, 1}) {
+        CheckReduction("Max", TensorOf(dtype, values, Shape({5, count})), {axis});
+        CheckReduction("Min", TensorOf(dtype, values, Shape({5, count})), {axis});
+        CheckReduction("Sum", TensorOf(dtype, few, Shape({5, count})), {axis});
+      }
+    }
+  }
+}
+
+TEST(ReductionTest, SumsOfRowsAndColumnsOfBytesWrapAround) {
+  for (DataType dtype : {DataType::kInt8, DataType::kUint8}) {
+    for (int64_t count : {17, 64, 200}) {
+      const Tensor x = NumbersOf(dtype, Shape({count, count}), 1);
+      for (int32_t axis : {0, 1}) {
+        SCOPED_TRACE(absl::StrCat(x.type().ToString(), " over ", axis));
+        std::vector<double> sums = Expected(x, {axis}, FoldOf("Sum", dtype));
+        for (double& sum : sums) sum = Wrapped(dtype, sum);
+        ExpectClose(EvaluateOnThreads(ReductionOf("Sum", x, {axis})), sums, 0);
+      }
+    }
+  }
+}
+
+// Rows that repeat along another reduced dimension: lines of them in chunks, and in segments.
+TEST(ReductionTest, RowsAsColumnsOfEveryTypeAgree) {
+  for (const Shape& shape : {Shape({12, 200, 3}), Shape({1100, 32, 2})}) {
+    for (DataType dtype : kNumberTypes) {
+      const bool narrow = DataTypeSize(dtype) <= 2;
+      std::vector<double> values(shape.num_elements());
+      for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(narrow ? i * 7 % 23 == 3 : i * 37 % 101);
+      CheckReduction("Sum", TensorOf(dtype, values, shape), {0, 2});
+    }
+  }
+}
+
+template <typename T>
+void CheckComplexSums(DataType dtype, DataType part_dtype, const Shape& shape, const std::vector<int32_t>& axes) {
+  SCOPED_TRACE(absl::StrCat(shape.ToString(), " over ", absl::StrJoin(axes, ",")));
+  Tensor x(dtype, shape);
+  const Tensor parts[2] = {NumbersOf(part_dtype, shape, 1), NumbersOf(part_dtype, shape, 2)};
+  for (int64_t i = 0; i < 2 * shape.num_elements(); ++i) static_cast<T*>(x.mutable_data())[i] = parts[i % 2].as<T>()[i / 2];
+  for (const char* op : {"Sum", "Mean"}) {
+    const Tensor got = EvaluateOnThreads(ReductionOf(op, x, axes));
+    for (int part : {0, 1}) {
+      Tensor of_part(part_dtype, got.shape());
+      for (int64_t i = 0; i < got.num_elements(); ++i) of_part.mutable_as<T>()[i] = static_cast<const T*>(got.data())[2 * i + part];
+      ExpectClose(of_part, Expected(parts[part], axes, FoldOf(op, part_dtype)), Tolerance(part_dtype));
+    }
+  }
+}
+
+TEST(ReductionTest, ComplexSumsAreThoseOfTheirParts) {
+  const std::pair<Shape, std::vector<int32_t>> cases[] = {
+      {{7}, {0}}, {{30, 130}, {1}}, {{30, 130}, {0}}, {{5, 1000}, {-1}}, {{4, 9, 6, 5}, {1, 3}}, {{300, 300}, {0, 1}}, {{6, 3}, {}}};
+  for (const auto& [shape, axes] : cases) {
+    CheckComplexSums<float>(DataType::kComplex64, DataType::kFloat, shape, axes);
+    CheckComplexSums<double>(DataType::kComplex128, DataType::kDouble, shape, axes);
   }
 }
 
@@ -169,6 +244,8 @@ TEST(ReductionTest, NothingReducedGivesTheNeutralElement) {
   EXPECT_THAT(over_nothing("Max", DataType::kInt32).as<int32_t>(), testing::Each(INT32_MIN));
   EXPECT_THAT(over_nothing("Min", DataType::kInt16).as<int16_t>(), testing::Each(INT16_MAX));
   EXPECT_THAT(over_nothing("Max", DataType::kUint8).as<uint8_t>(), testing::Each(0));
+  EXPECT_THAT(over_nothing("Max", DataType::kInt8).as<int8_t>(), testing::Each(INT8_MIN));
+  EXPECT_THAT(over_nothing("Min", DataType::kUint8).as<uint8_t>(), testing::Each(UINT8_MAX));
   EXPECT_THAT(over_nothing("Min", DataType::kInt64).as<int64_t>(), testing::Each(INT64_MAX));
   EXPECT_THAT(over_nothing("All", DataType::kBool).as<bool>(), testing::Each(true));
   EXPECT_THAT(over_nothing("Any", DataType::kBool).as<bool>(), testing::Each(false));
@@ -195,6 +272,18 @@ TEST(ReductionTest, AllAndAnyAgree) {
   x.mutable_as<bool>()[2500] = true;
   EXPECT_THAT(EvaluateOnThreads(ReductionOf("All", x, {1})).as<bool>(), testing::ElementsAre(true, false, false));
   EXPECT_THAT(EvaluateOnThreads(ReductionOf("Any", x, {1})).as<bool>(), testing::ElementsAre(true, false, true));
+  const auto result_of = [](const char* op, const Tensor& of, const std::vector<int32_t>& axes) { return (*Evaluate(ReductionOf(op, of, axes)))[0]; };
+  for (int64_t count : {9, 30, 70, 200}) {
+    for (int64_t at = 0; at < count; ++at) {  // one that differs, wherever it stands
+      Tensor alone(DataType::kBool, Shape({2, count}));
+      for (int64_t i = 0; i < count; ++i) alone.mutable_as<bool>()[i] = i != at;
+      alone.mutable_as<bool>()[count + at] = true;
+      ASSERT_THAT(result_of("All", alone, {1}).as<bool>(), testing::Each(false)) << at << " of " << count;
+      ASSERT_THAT(result_of("Any", alone, {1}).as<bool>(), testing::Each(true)) << at << " of " << count;
+      ASSERT_EQ(result_of("Any", alone, {0}).as<bool>()[at], true);
+      ASSERT_EQ(result_of("All", alone, {0}).as<bool>()[at], false);
+    }
+  }
 }
 
 TEST(ReductionTest, KeptDimensionsAreOne) {

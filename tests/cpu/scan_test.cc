@@ -52,6 +52,33 @@ TEST(ArgReductionTest, FirstOfEqualsWinsAndNanNever) {
   EXPECT_THAT(EvaluateOnThreads(AlongAxis("ArgMax", x, 1, attrs)).as<int32_t>(), ElementsAre(0, 2));
 }
 
+// Rows side by side: in blocks, and fewer behind them. The first of the best is taken, never a NaN, and 0 of NaNs alone.
+TEST(ArgReductionTest, ShortRowsAgree) {
+  for (DataType dtype : {DataType::kFloat, DataType::kHalf, DataType::kBfloat16, DataType::kInt8}) {
+    for (int64_t length : {1, 2, 10, 63}) {
+      const Tensor numbers = NumbersOf(dtype, Shape({201, length}), 3);
+      std::vector<double> values(numbers.num_elements());
+      for (int64_t i = 0; i < numbers.num_elements(); ++i) values[i] = numbers.DoubleAt(i);
+      for (int64_t row = 0; row < 201 && !IsInteger(dtype); row += 7) values[row * length] = kNan;
+      if (!IsInteger(dtype)) std::fill_n(values.begin() + 3 * length, length, kNan);
+      const Tensor x = TensorOf(dtype, values, numbers.shape());
+      for (const char* op : {"ArgMax", "ArgMin"}) {
+        const bool least = std::string(op) == "ArgMin";
+        const Tensor got = EvaluateOnThreads(AlongAxis(op, x, 1));
+        for (int64_t row = 0; row < 201; ++row) {
+          const double* const of_row = &values[row * length];
+          int64_t best = -1;
+          for (int64_t k = 0; k < length; ++k) {
+            const bool better = best < 0 || (least ? of_row[k] < of_row[best] : of_row[k] > of_row[best]);
+            if (!std::isnan(of_row[k]) && better) best = k;
+          }
+          ASSERT_EQ(got.as<int64_t>()[row], std::max<int64_t>(best, 0)) << op << " of " << x.type().ToString() << ", row " << row;
+        }
+      }
+    }
+  }
+}
+
 TEST(ArgReductionTest, EmptyAxisIsAnError) {
   const Tensor x(DataType::kFloat, Shape({2, 0}));
   EXPECT_THAT(Evaluate(AlongAxis("ArgMax", x, 1)).status().message(), HasSubstr("axis 1 is empty in shape [2,0]"));

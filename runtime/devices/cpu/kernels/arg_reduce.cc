@@ -42,16 +42,11 @@ struct Keys<kMin, Eigen::bfloat16> : ShortFloatKeys<kMin, Eigen::bfloat16> {};
 // Elements that are compared side by side.
 constexpr int64_t kSideBySide = 64;
 
-// The first of the best in a row: the best value by lanes, then where it stands.
+// The first of the best in a row of at least kSideBySide: the best value by lanes, then where it stands.
 template <bool kMin, typename T>
 int64_t ArgOfRow(const T* x, int64_t n) {
   using K = Keys<kMin, T>;
   using Key = decltype(K::Of(*x));
-  if (n < kSideBySide) {
-    int64_t best = 0;
-    for (int64_t k = 1; k < n; ++k) best = Better<K::kAsMin, Key>(K::Of(x[k]), K::Of(x[best])) ? k : best;
-    return best;
-  }
   Key lanes[kSideBySide];
   std::transform(x, x + kSideBySide, lanes, K::Of);
   for (int64_t at = kSideBySide; at < n; at += kSideBySide) {
@@ -68,8 +63,8 @@ int64_t ArgOfRow(const T* x, int64_t n) {
 }
 
 // The same of columns side by side, `stride` elements from row to row.
-template <bool kMin, typename T, typename Index>
-void ArgOfColumns(const T* x, int64_t length, int64_t stride, int64_t columns, Index* out) {
+template <bool kMin, typename T>
+void ArgOfColumns(const T* x, int64_t length, int64_t stride, int64_t columns, int32_t* out) {
   using K = Keys<kMin, T>;
   using Key = decltype(K::Of(*x));
   Key best[kSideBySide];
@@ -87,34 +82,35 @@ void ArgOfColumns(const T* x, int64_t length, int64_t stride, int64_t columns, I
   std::copy_n(positions, columns, out);
 }
 
-// Outputs [begin, end), to `out`.
-template <bool kMin, typename T, typename Index>
-void ArgRange(const AxisLayout& layout, const T* x, int64_t begin, int64_t end, Index* out) {
-  if (layout.inner == 1) {
-    for (int64_t i = begin; i < end; ++i) {
-      out[i - begin] = static_cast<Index>(ArgOfRow<kMin, T>(x + i * layout.length, layout.length));
+// Outputs [begin, end), at most kSideBySide, to `out`. Short rows are transposed, and columns then.
+template <bool kMin, typename T>
+void ArgRange(const AxisLayout& layout, const T* x, int64_t begin, int64_t end, int32_t* out) {
+  const int64_t length = layout.length;
+  if (layout.inner == 1 && length < kSideBySide) {
+    T columns[kSideBySide * kSideBySide];
+    for (int64_t k = 0; k < length; ++k) {
+      for (int64_t r = begin; r < end; ++r) columns[k * kSideBySide + r - begin] = x[r * length + k];
     }
-    return;
+    return ArgOfColumns<kMin>(columns, length, kSideBySide, end - begin, out);
   }
   for (int64_t i = begin; i < end;) {
     const int64_t column = i % layout.inner;
-    const int64_t columns = std::min({kSideBySide, layout.inner - column, end - i});
-    const T* first = x + i / layout.inner * layout.length * layout.inner + column;
-    ArgOfColumns<kMin, T>(first, layout.length, layout.inner, columns, out + i - begin);
+    const int64_t columns = std::min(layout.inner - column, end - i);
+    const T* first = x + i / layout.inner * length * layout.inner + column;
+    if (layout.inner == 1) {
+      out[i - begin] = static_cast<int32_t>(ArgOfRow<kMin, T>(first, length));
+    } else {
+      ArgOfColumns<kMin>(first, length, layout.inner, columns, out + i - begin);
+    }
     i += columns;
   }
 }
 
-// Positions of 16 bits, signed or not, from those of 32.
-template <bool kMin, typename T>
-void ShortArgRange(const AxisLayout& layout, const T* x, int64_t begin, int64_t end, uint16_t* out) {
-  constexpr int64_t kBlock = 256;
-  int32_t positions[kBlock];
-  for (int64_t at = begin; at < end; at += kBlock) {
-    const int64_t last = std::min(at + kBlock, end);
-    ArgRange<kMin>(layout, x, at, last, positions);
-    std::copy_n(positions, last - at, out + at - begin);
-  }
+// Of 2, 4 or 8 bytes, signed or not.
+void StorePositions(const int32_t* positions, int64_t n, int64_t bytes, char* out) {
+  if (bytes == 8) std::copy_n(positions, n, reinterpret_cast<int64_t*>(out));
+  if (bytes == 4) std::copy_n(positions, n, reinterpret_cast<int32_t*>(out));
+  if (bytes == 2) std::copy_n(positions, n, reinterpret_cast<uint16_t*>(out));
 }
 
 template <bool kMin>
@@ -134,10 +130,12 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeArgReduction(const OpInstance& insta
       const int64_t outputs = layout.outer * layout.inner;
       ParallelRange(context, outputs, kElementGrain / 4 / std::max<int64_t>(layout.length, 1),
                     [&](int64_t begin, int64_t end) {
-                      const T* x = context.input<T>(0);
-                      if (bytes == 8) ArgRange<kMin>(layout, x, begin, end, context.output<int64_t>(0) + begin);
-                      if (bytes == 4) ArgRange<kMin>(layout, x, begin, end, context.output<int32_t>(0) + begin);
-                      if (bytes == 2) ShortArgRange<kMin>(layout, x, begin, end, context.output<uint16_t>(0) + begin);
+                      int32_t positions[kSideBySide];
+                      for (int64_t at = begin; at < end; at += kSideBySide) {
+                        const int64_t last = std::min(at + kSideBySide, end);
+                        ArgRange<kMin>(layout, context.input<T>(0), at, last, positions);
+                        StorePositions(positions, last - at, bytes, context.output<char>(0) + at * bytes);
+                      }
                     });
       return absl::OkStatus();
     });

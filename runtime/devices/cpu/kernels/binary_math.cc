@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "cpu/kernels/arctangent.h"
 #include "cpu/kernels/elementwise.h"
@@ -117,6 +118,26 @@ struct IntegerPow {
   }
 };
 
+template <typename T>
+void IntegerPowLoop(BinaryMode mode, const void* va, const void* vb, void* vout, int64_t n) {
+  if (mode != BinaryMode::kVectorScalar) return LoopOver<IntegerPow, T>(mode, va, vb, vout, n);
+  // One exponent for all: loops over numbers inside those over its bits vectorise.
+  using Bits = std::make_unsigned_t<T>;
+  constexpr int64_t kRun = 256;
+  Bits factors[kRun], powers[kRun];
+  const auto exponent = static_cast<uint64_t>(*static_cast<const T*>(vb));
+  for (int64_t at = 0; at < n; at += kRun) {
+    const int64_t run = std::min(kRun, n - at);
+    std::copy_n(static_cast<const T*>(va) + at, run, factors);
+    std::fill_n(powers, run, Bits{1});
+    for (uint64_t left = exponent; left != 0; left >>= 1) {
+      for (int64_t i = 0; i < run && (left & 1) != 0; ++i) powers[i] *= factors[i];
+      for (int64_t i = 0; i < run && left > 1; ++i) factors[i] *= factors[i];
+    }
+    std::copy_n(powers, run, static_cast<T*>(vout) + at);
+  }
+}
+
 struct Xlogy {
   template <typename P>
   static P Apply(const P& x, const P& y) {
@@ -147,9 +168,11 @@ BinaryLoops Packets() {
 
 void RegisterBinaryMathKernels(KernelRegistry& registry) {
   const BinaryOptions math = {.grain = kMathGrain};
-  BinaryLoops pow = IntegerLoops<IntegerPow>();
-  pow.on_float = &PowLoop<float>;
-  pow.on_double = &PowLoop<double>;
+  const BinaryLoops pow = {.on_float = &PowLoop<float>,
+                           .on_double = &PowLoop<double>,
+                           .on_int32 = &IntegerPowLoop<int32_t>,
+                           .on_int64 = &IntegerPowLoop<int64_t>,
+                           .on_uint64 = &IntegerPowLoop<uint64_t>};
   RegisterBinary(registry, "Pow", pow, {.grain = kMathGrain, .check = DivisorCheck::kNegative});
   RegisterBinary(registry, "Xlogy", Packets<Xlogy>(), math);
   RegisterBinary(registry, "Xlog1py", Packets<Xlog1py>(), math);

@@ -81,8 +81,28 @@ void Reduce(const KernelContext& context, const std::vector<int64_t>& strides) {
   }
 }
 
+// Along known axes real and imaginary parts are summed up as real numbers are, with a last dimension for the two.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeSumOfParts(const OpInstance& node, Reduction reduction) {
+  OpInstance parts = node;
+  TensorType& type = parts.inputs[0];
+  const Tensor& axes = node.input_values[1];
+  absl::InlinedVector<bool, 8> reduced(type.shape.rank() + 1, false);
+  for (int64_t i = 0; i < axes.num_elements(); ++i) {
+    MR_ASSIGN_OR_RETURN(const int axis, ResolveAxis(axes.IntAt(i), type.shape.rank()));
+    reduced[axis] = true;
+  }
+  type.dtype = type.dtype == DataType::kComplex64 ? DataType::kFloat : DataType::kDouble;
+  type.shape.AddDim(2);
+  return MakeReduction(parts, reduction, type.shape, reduced);
+}
+
 template <Total kTotal>
 absl::StatusOr<std::unique_ptr<Kernel>> MakeReduction(const OpInstance& node) {
+  constexpr bool kOfParts = kTotal == Total::kSum || kTotal == Total::kMean;
+  const bool known = node.input_values.size() > 1 && !node.input_values[1].empty();
+  if (kOfParts && known && IsComplex(node.inputs[0].dtype) && node.inputs[0].shape.num_elements() > 0) {
+    return MakeSumOfParts(node, kTotal == Total::kSum ? Reduction::kSum : Reduction::kMean);
+  }
   const int64_t results = node.outputs[0].shape.num_elements();
   return DispatchComplex(node, node.inputs[0].dtype, [&](auto tag) -> std::unique_ptr<Kernel> {
     using C = typename decltype(tag)::type;

@@ -18,7 +18,8 @@ bool OneDnnIsFasterDepthwise(const ConvGeometry& g, ConvKind kind) {
 absl::StatusOr<std::unique_ptr<Kernel>> MakeFloatConv(const OpInstance& instance, const ConvGeometry& geometry, ConvKind kind,
                                                      bool depthwise) {
   if (depthwise && !geometry.channels_first && geometry.in_channels == geometry.out_channels) {
-    if (std::unique_ptr<Kernel> narrow = MakeNarrowDepthwiseConv(geometry, kind)) return narrow;
+    std::unique_ptr<Kernel> narrow = MakeNarrowDepthwiseConv(geometry, kind);
+    if (narrow != nullptr && narrow->scratch_bytes() <= geometry.scratch_limit()) return narrow;
   }
   if (depthwise && !geometry.channels_first && geometry.in_channels > 1) {
     if (geometry.out_channels > geometry.in_channels) {

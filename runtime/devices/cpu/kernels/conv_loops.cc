@@ -1,4 +1,6 @@
 // Convolutions by plain loops: for the element types and geometries that oneDNN does not take.
+#include <cstring>
+
 #include "cpu/kernels/common.h"
 #include "cpu/kernels/conv_kernels.h"
 
@@ -100,6 +102,8 @@ class LoopConv final : public Kernel {
   }
 
  private:
+  static constexpr int64_t kBytes = sizeof(T), kRows = 8;
+
   int64_t row_bytes() const {
     return AlignUp(std::max(g_.in_channels, g_.out_channels) * static_cast<int64_t>(sizeof(T)));
   }
@@ -113,16 +117,44 @@ class LoopConv final : public Kernel {
       const T* x = context.input<T>(0) + in_.At(n, in);
       const T* w = context.input<T>(1) + tap * group_in_ * g_.out_channels;
       for (int64_t group = 0; group < g_.groups; ++group) {
-        for (int64_t c = 0; c < group_in_; ++c) {
-          const T value = x[(group * group_in_ + c) * in_.channel];
-          const T* weights = w + c * g_.out_channels + group * group_out_;
-          T* sums = row + group * group_out_;
-          for (int64_t o = 0; o < group_out_; ++o) sums[o] += value * weights[o];
+        // Few rows of weights side by side: more are too far from each other for caches that prefetch.
+        for (int64_t c = 0; c < group_in_; c += kRows) {
+          const T* values = x + (group * group_in_ + c) * in_.channel;
+          AddRows(values, w + c * g_.out_channels, std::min(kRows, group_in_ - c), group * group_out_, row);
         }
       }
     });
     T* y = context.output<T>(0) + out_.At(n, pixel);
     for (int64_t o = 0; o < g_.out_channels; ++o) y[o * out_.channel] = row[o];
+  }
+
+  // `rows` of weights times their channels' values, onto the sums of a group's outputs from `first` on.
+  void AddRows(const T* values, const T* weights, int64_t rows, int64_t first, T* sums) const {
+    int64_t o = first;
+    const int64_t end = first + group_out_;
+    if (rows == kRows) {
+      for (; o + 64 / kBytes <= end; o += 64 / kBytes) AddProducts<64>(values, weights + o, kRows, sums + o);
+    }
+    for (; o + 64 / kBytes <= end; o += 64 / kBytes) AddProducts<64>(values, weights + o, rows, sums + o);
+    for (; o + 32 / kBytes <= end; o += 32 / kBytes) AddProducts<32>(values, weights + o, rows, sums + o);
+    for (; o < end; ++o) {
+      T total = sums[o];
+      for (int64_t c = 0; c < rows; ++c) total += values[c * in_.channel] * weights[c * g_.out_channels + o];
+      sums[o] = total;
+    }
+  }
+
+  // Of one vector of sums.
+  template <int kSize>
+  void AddProducts(const T* values, const T* weights, int64_t rows, T* sums) const {
+    typedef T Vector __attribute__((vector_size(kSize)));
+    Vector total, weight;
+    std::memcpy(&total, sums, kSize);
+    for (int64_t c = 0; c < rows; ++c) {
+      std::memcpy(&weight, weights + c * g_.out_channels, kSize);
+      total += values[c * in_.channel] * weight;
+    }
+    std::memcpy(sums, &total, kSize);
   }
 
   void InputPixel(const KernelContext& context, int64_t unit, T* row) const {

@@ -2,6 +2,7 @@
 // period of whole vectors apart have the same channel, so that weights are vectors, and so are the sums of their gradients.
 //
 // Lines are copied between zeros where they are padded; with strides the columns that a tap sees are put side by side.
+#include <cmath>
 #include <cstring>
 #include <type_traits>
 
@@ -117,7 +118,8 @@ class NarrowGather final : public Kernel {
  public:
   NarrowGather(const ConvGeometry& g, ConvKind kind) : sizes_(g, kind), input_(kind == ConvKind::kForward ? 0 : 2), lines_(sizes_, kPeriod * kLanes) {
     ring_rows_ = std::min((sizes_.kernel[0] - 1) * sizes_.dilation[0] + 1, sizes_.source[0]);
-    shards_ = NumShards(sizes_.macs(), kMacsPerShard, std::min(kMaxShards, sizes_.batch * sizes_.result[0]));
+    const int64_t most = std::clamp<int64_t>((g.scratch_limit() - table_bytes()) / ring_bytes(), 1, kMaxShards);
+    shards_ = NumShards(sizes_.macs(), kMacsPerShard, std::min(most, sizes_.batch * sizes_.result[0]));
   }
 
   int64_t scratch_bytes() const override { return table_bytes() + shards_ * ring_bytes(); }
@@ -125,15 +127,17 @@ class NarrowGather final : public Kernel {
   absl::Status Run(const KernelContext& context) const override {
     auto* scratch = static_cast<std::byte*>(context.scratch);
     auto* table = reinterpret_cast<float*>(scratch);
+    const float* filter = context.input<float>(1);
+    const bool finite = std::all_of(filter, filter + sizes_.taps() * sizes_.channels, [](float weight) { return std::isfinite(weight); });
     for (int64_t tap = 0; tap < sizes_.taps(); ++tap) {
-      const float* weights = context.input<float>(1) + sizes_.weight(tap) * sizes_.channels;
+      const float* weights = filter + sizes_.weight(tap) * sizes_.channels;
       for (int64_t e = 0; e < kPeriod * kLanes; ++e) table[tap * kPeriod * kLanes + e] = weights[e % sizes_.channels];
     }
     const int64_t rows = sizes_.batch * sizes_.result[0];
     context.parallel->For(shards_, [&](int64_t shard) {
       auto* ring = reinterpret_cast<float*>(scratch + table_bytes() + shard * ring_bytes());
       std::fill_n(ring, ring_rows_ * lines_.elements(), 0.0f);
-      RunRows(context.input<float>(input_), table, rows * shard / shards_, rows * (shard + 1) / shards_, ring, context.output<float>(0));
+      RunRows(context.input<float>(input_), table, finite, rows * shard / shards_, rows * (shard + 1) / shards_, ring, context.output<float>(0));
     });
     return absl::OkStatus();
   }
@@ -146,7 +150,7 @@ class NarrowGather final : public Kernel {
   int64_t ring_bytes() const { return AlignUp(ring_rows_ * lines_.elements() * static_cast<int64_t>(sizeof(float))); }
 
   // Rows [begin, end) of the results of all images. The ring has the last lines of the source that they see.
-  void RunRows(const float* source, const float* table, int64_t begin, int64_t end, float* ring, float* result) const {
+  void RunRows(const float* source, const float* table, bool finite, int64_t begin, int64_t end, float* ring, float* result) const {
     const int64_t line = sizes_.line();
     int64_t next = 0;  // line that is not in the ring yet
     for (int64_t row = begin; row < end; ++row) {
@@ -157,6 +161,10 @@ class NarrowGather final : public Kernel {
         lines_.Copy(source + (image * sizes_.source[0] + next) * sizes_.source[1] * sizes_.channels, LineIn(ring, next));
       }
       float* to = result + row * line;
+      if (!finite) {
+        SumInside(table, ring, start, to);
+        continue;
+      }
       int64_t e = 0;
       for (; e + kVectors * kLanes <= line; e += kVectors * kLanes) Sum<kVectors>(table, ring, start, e, line, to);
       for (; e < line; e += kPeriod * kLanes) Sum<kPeriod>(table, ring, start, e, line, to);
@@ -185,6 +193,21 @@ class NarrowGather final : public Kernel {
     std::memcpy(to + e, sums, std::min<int64_t>(kSums * kLanes, line - e) * sizeof(float));
   }
 
+  // A row without the taps that see padding: zeros times infinite weights would be NaN.
+  void SumInside(const float* table, float* ring, int64_t start, float* to) const {
+    for (int64_t e = 0; e < sizes_.line(); ++e) {
+      const int64_t first = e / sizes_.channels * sizes_.stride[1] - sizes_.pad[1];
+      float sum = 0;
+      for (int64_t tap = 0; tap < sizes_.taps(); ++tap) {
+        const int64_t kw = tap % sizes_.kernel[1];
+        const int64_t row = start + tap / sizes_.kernel[1] * sizes_.dilation[0], column = first + kw * sizes_.dilation[1];
+        if (row < 0 || row >= sizes_.source[0] || column < 0 || column >= sizes_.source[1]) continue;
+        sum += LineIn(ring, row)[lines_.At(kw) + e] * table[tap * kPeriod * kLanes + e % sizes_.channels];
+      }
+      to[e] = sum;
+    }
+  }
+
   const GatherSizes sizes_;
   const int input_;
   const Lines lines_;
@@ -204,17 +227,14 @@ class NarrowFilter final : public Kernel {
 
   absl::Status Run(const KernelContext& context) const override {
     auto* scratch = static_cast<std::byte*>(context.scratch);
-    const int64_t rows = sizes_.batch * sizes_.result[0], in_piece = piece_bytes() / static_cast<int64_t>(sizeof(float));
+    const int64_t rows = sizes_.batch * sizes_.result[0];
     context.parallel->For(pieces_, [&](int64_t piece) {
+      const int64_t begin = rows * piece / pieces_, end = rows * (piece + 1) / pieces_;
       auto* sums = reinterpret_cast<float*>(scratch + piece * piece_bytes());
-      std::fill_n(sums, in_piece, 0.0f);
-      for (int64_t row = rows * piece / pieces_, end = rows * (piece + 1) / pieces_; row < end;) {
-        const int64_t image = row / sizes_.result[0], first = row % sizes_.result[0];
-        const int64_t last = std::min(sizes_.result[0], first + end - row);
-        AddRows(context.input<float>(0) + image * sizes_.source[0] * sizes_.source[1] * sizes_.channels,
-                context.input<float>(2) + image * sizes_.result[0] * sizes_.line(), first, last, sums);
-        row += last - first;
-      }
+      AddPiece(context, begin, end, /*padded=*/true, sums);
+      // Perhaps of infinite gradients times the zeros of padding.
+      const bool odd = std::any_of(sums, sums + sizes_.taps() * kSpan, [](float sum) { return std::isnan(sum); });
+      if (odd) AddPiece(context, begin, end, /*padded=*/false, sums);
     });
     for (int64_t tap = 0; tap < sizes_.taps(); ++tap) {
       float* filter = context.output<float>(0) + tap * sizes_.channels;
@@ -234,8 +254,20 @@ class NarrowFilter final : public Kernel {
   // Sums, and behind them the copy of a line.
   int64_t piece_bytes() const { return AlignUp((sizes_.taps() * kSpan + lines_.elements()) * static_cast<int64_t>(sizeof(float))); }
 
+  // The sums of rows [begin, end) of the gradients of all images.
+  void AddPiece(const KernelContext& context, int64_t begin, int64_t end, bool padded, float* sums) const {
+    std::fill_n(sums, piece_bytes() / static_cast<int64_t>(sizeof(float)), 0.0f);
+    for (int64_t row = begin; row < end;) {
+      const int64_t image = row / sizes_.result[0], first = row % sizes_.result[0];
+      const int64_t last = std::min(sizes_.result[0], first + end - row);
+      AddRows(context.input<float>(0) + image * sizes_.source[0] * sizes_.source[1] * sizes_.channels,
+              context.input<float>(2) + image * sizes_.result[0] * sizes_.line(), first, last, padded, sums);
+      row += last - first;
+    }
+  }
+
   // Rows [first, last) of the gradient of an image.
-  void AddRows(const float* source, const float* gradient, int64_t first, int64_t last, float* sums) const {
+  void AddRows(const float* source, const float* gradient, int64_t first, int64_t last, bool padded, float* sums) const {
     float* copy = sums + sizes_.taps() * kSpan;
     const int64_t begin = std::max<int64_t>(first * sizes_.stride[0] - sizes_.pad[0], 0);
     const int64_t end = std::min((last - 1) * sizes_.stride[0] - sizes_.pad[0] + (sizes_.kernel[0] - 1) * sizes_.dilation[0] + 1, sizes_.source[0]);
@@ -246,7 +278,13 @@ class NarrowFilter final : public Kernel {
         if (scaled < 0 || scaled % sizes_.stride[0] != 0 || of_gradient < first || of_gradient >= last) continue;
         if (!is_copied) lines_.Copy(source + row * sizes_.source[1] * sizes_.channels, copy);
         is_copied = true;
-        AddRow(copy, gradient + of_gradient * sizes_.line(), sums + kh * sizes_.kernel[1] * kSpan);
+        const float* line = gradient + of_gradient * sizes_.line();
+        float* to = sums + kh * sizes_.kernel[1] * kSpan;
+        if (padded) {
+          AddRow(copy, line, to);
+        } else {
+          AddInside(copy, line, to);
+        }
       }
     }
   }
@@ -258,6 +296,16 @@ class NarrowFilter final : public Kernel {
     int64_t kw = 0;
     for (; kw + kTaps <= sizes_.kernel[1]; kw += kTaps) AddTaps<kTaps>(line, kw, gradient, whole, last, rest, sums);
     for (; kw < sizes_.kernel[1]; ++kw) AddTaps<1>(line, kw, gradient, whole, last, rest, sums);
+  }
+
+  // A row without what meets padding.
+  void AddInside(const float* line, const float* gradient, float* sums) const {
+    for (int64_t kw = 0; kw < sizes_.kernel[1]; ++kw) {
+      for (int64_t e = 0; e < sizes_.line(); ++e) {
+        const int64_t column = e / sizes_.channels * sizes_.stride[1] - sizes_.pad[1] + kw * sizes_.dilation[1];
+        if (column >= 0 && column < sizes_.source[1]) sums[kw * kSpan + e % kSpan] += line[lines_.At(kw) + e] * gradient[e];
+      }
+    }
   }
 
   // What a line has behind the last pixel is left out: it may be infinite.

@@ -1,5 +1,5 @@
 // Gradients of max pooling. In two dimensions the gradient of a window goes to its first maximum in memory order, in
-// three to every element less than 1e-5 below the maximum: TensorFlow's rules.
+// three to every element less than 1e-5 below the maximum: TensorFlow's rules. Of nodes with kPoolsAsXla it goes to the first maximum always.
 #include <limits>
 
 #include "absl/container/inlined_vector.h"
@@ -131,44 +131,51 @@ void ForTapLines(const PoolGeometry& geometry, TapRange t0, TapRange t1, TapRang
   });
 }
 
-// Of channels that do not fill vectors, so few that an array holds those of a window.
+// Half is not faster by lines.
+template <typename T>
+constexpr bool kHasLines = std::is_floating_point_v<T> || std::is_same_v<T, Eigen::bfloat16>;
+
+// Of channels that do not fill vectors, so few that an array holds those of a window; of bfloat16 only where lines are faster.
 template <typename T>
 bool GradientGoesByLines(const PoolGeometry& geometry) {
-  return std::is_floating_point_v<T> && geometry.channels % Lanes<T>::kCount != 0 && geometry.channels <= kLineElements;
+  const int64_t most = std::is_floating_point_v<T> ? kLineElements : geometry.dims[2].stride == 1 ? 63 : 50;
+  return kHasLines<T> && geometry.channels % Lanes<T>::kCount != 0 && geometry.channels <= most;
 }
 
-// The same a line at a time. Every element sees windows in the same order.
+// The same a line at a time, bfloat16 as float. Every element sees windows in the same order.
 template <typename T>
 absl::Status RunFirstMaximumGradLines(const KernelContext& context, const PoolGeometry& geometry) {
   using Integer = typename Lanes<T>::Integer;
+  using Value = typename Lanes<T>::Value;
+  using Plain = typename Lanes<T>::Plain;
   const int64_t channels = geometry.channels, row_elements = geometry.input_row_elements(), stride = geometry.dims[2].stride;
   ParallelInputRows(context, geometry, [&](int64_t image, int64_t first_row, int64_t last_row) {
-    const T* from = context.input<T>(0) + image * geometry.input_rows() * row_elements;
-    const T* gradients = context.input<T>(2) + image * geometry.output_rows() * geometry.output_row_elements();
-    T* to = context.output<T>(0) + image * geometry.input_rows() * row_elements;
-    std::fill(to + first_row * row_elements, to + last_row * row_elements, T(0));
+    const Plain* from = context.input<Plain>(0) + image * geometry.input_rows() * row_elements;
+    const Plain* gradients = context.input<Plain>(2) + image * geometry.output_rows() * geometry.output_row_elements();
+    Plain* to = context.output<Plain>(0) + image * geometry.input_rows() * row_elements;
+    std::fill(to + first_row * row_elements, to + last_row * row_elements, Plain(0));
     // Loops over strides only copy or add: compared there as well, g++ 12 vectorises doubles of 3 channels into something else.
-    T best[kLineElements] = {}, values[kLineElements];
+    Value best[kLineElements] = {}, values[kLineElements];
     Integer at[kLineElements];
     ForEachWindowRowReaching(geometry, first_row, last_row, [&](TapRange t0, TapRange t1, int64_t windows) {
       ForColumnParts(geometry, [&](TapRange part) {
         std::fill_n(at, (part.end - part.begin) * channels, Integer(-1));
         ForTapLines(geometry, t0, t1, part, false, [&](int64_t, int64_t tap, int64_t n, int64_t out_at, int64_t in_at) {
-          const T* x = from + in_at;
-          ForLine(n, channels, stride, [=, to = values](int64_t out, int64_t in) { to[out] = x[in]; });
+          const Plain* x = from + in_at;
+          ForLine(n, channels, stride, [=, to = values](int64_t out, int64_t in) { to[out] = static_cast<Value>(x[in]); });
           for (int64_t e = 0; e < n * channels; ++e) {
             const bool larger = (at[out_at + e] < 0) | (best[out_at + e] < values[e]);
             best[out_at + e] = larger ? values[e] : best[out_at + e];
             at[out_at + e] = larger ? static_cast<Integer>(tap) : at[out_at + e];
           }
         });
-        const T* of_part = gradients + windows * geometry.output_row_elements() + part.begin * channels;
+        const Plain* of_part = gradients + windows * geometry.output_row_elements() + part.begin * channels;
         ForTapLines(geometry, t0, t1, part, true, [&](int64_t row, int64_t tap, int64_t n, int64_t out_at, int64_t in_at) {
           if (row < first_row || row >= last_row) return;
-          const T* gradient = of_part + out_at;
-          for (int64_t e = 0; e < n * channels; ++e) values[e] = at[out_at + e] == tap ? gradient[e] : T(0);
-          T* into = to + in_at;
-          ForLine(n, channels, stride, [=, from = values](int64_t out, int64_t in) { into[in] += from[out]; });
+          const Plain* gradient = of_part + out_at;
+          for (int64_t e = 0; e < n * channels; ++e) values[e] = at[out_at + e] == tap ? static_cast<Value>(gradient[e]) : Value(0);
+          Plain* into = to + in_at;
+          ForLine(n, channels, stride, [=, from = values](int64_t out, int64_t in) { into[in] = Plain(static_cast<Value>(into[in]) + from[out]); });
         });
       });
     });
@@ -388,7 +395,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeGrad(const OpInstance& node) {
         });
       }
     }
-    if constexpr (kRule == Rule::kFirstMaximum && std::is_floating_point_v<T>) {
+    if constexpr (kRule == Rule::kFirstMaximum && kHasLines<T>) {
       if (GradientGoesByLines<T>(geometry)) {
         return MakeKernel([geometry](const KernelContext& context) { return RunFirstMaximumGradLines<T>(context, geometry); });
       }
@@ -410,7 +417,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeGrad(const OpInstance& node) {
 
 void RegisterMaxPoolGradKernels(KernelRegistry& registry) {
   for (const char* name : {"MaxPoolGrad", "MaxPoolGradV2"}) AddKernel(registry, name, MakeGrad<Rule::kFirstMaximum>);
-  AddKernel(registry, "MaxPool3DGrad", MakeGrad<Rule::kEveryMaximum>);
+  AddKernel(registry, "MaxPool3DGrad", [](const OpInstance& node) {
+    return node.attrs.GetOr<bool>(kPoolsAsXla, false) ? MakeGrad<Rule::kFirstMaximum>(node) : MakeGrad<Rule::kEveryMaximum>(node);
+  });
   for (const char* name : {"MaxPoolGradGrad", "MaxPoolGradGradV2", "MaxPool3DGradGrad"}) {
     AddKernel(registry, name, MakeGrad<Rule::kGradGrad>);
   }

@@ -15,6 +15,8 @@ namespace {
 static_assert(kMaxColumns <= kBlockElements);
 // Rows of as many columns, in blocks of no more elements, are taken faster one by one than in groups whose sums are then added up.
 constexpr int64_t kFewColumns = 4, kSmallBlock = 2048;
+// Rows that Reducer::rows takes together; so often rows repeat before they pay as columns, and so often in a segment of its own.
+constexpr int64_t kRowsAtOnce = 16, kFewTimes = 8, kManyTimes = 512;
 
 struct Dim {
   int64_t size;
@@ -85,14 +87,19 @@ class ReduceKernel final : public Kernel {
       segments_ = std::clamp<int64_t>(NumShards(elements, kElementGrain) / items, 1, layout_.count() / 64 + 1);
     }
     shards_ = NumShards(elements, kElementGrain);
-    // Kept indices that follow one another in memory, each with one row, which a block has room for if it is converted.
-    const bool adjacent = layout_.columns == 1 && layout_.reduced.empty() && layout_.num_kept > 1;
+    // Rows of kept indices that follow one another in memory, for which a block has room if they are converted.
+    const bool adjacent = layout_.columns == 1 && layout_.num_kept > 1 && (layout_.reduced.empty() || layout_.kept.back().size >= kRowsAtOnce);
     has_rows_ = adjacent && segments_ == 1 && (widening_.load == nullptr || layout_.rows <= kBlockElements);
+    const bool repeated = layout_.columns == 1 && layout_.num_kept > 1 && !layout_.reduced.empty() && layout_.reduced.back().size >= kFewTimes;
+    if (repeated && segments_ == 1 && 2 * layout_.rows <= kMaxColumns && layout_.kept.back().size * layout_.rows >= kRowsAtOnce) {
+      line_chunks_ = (layout_.kept.back().size * layout_.rows * 2 + kMaxColumns - 1) / kMaxColumns;
+      segments_ = std::clamp<int64_t>(shards_ / (lines() * line_chunks_), 1, std::max<int64_t>(layout_.reduced.back().size / kManyTimes, 1));
+    }
     const bool blocks = layout_.columns > 1 && layout_.reduced.empty() && layout_.num_kept > 1;
     has_blocks_ = blocks && segments_ == 1 && group_ == 1 && 2 * layout_.columns <= kMaxColumns;
   }
 
-  // Segments leave partial accumulators, `columns` of them per kept index and segment.
+  // Segments leave partial accumulators, one for every output.
   int64_t scratch_bytes() const override {
     return segments_ == 1 ? 0 : layout_.outputs() * segments_ * static_cast<int64_t>(sizeof(Accumulator));
   }
@@ -100,8 +107,15 @@ class ReduceKernel final : public Kernel {
   absl::Status Run(const KernelContext& context) const override {
     const int64_t items = layout_.num_kept * column_chunks_ * segments_;
     if (layout_.outputs() == 0) return absl::OkStatus();
+    if (line_chunks_ > 0) {
+      const int64_t of_item = layout_.count() * layout_.kept.back().size / (line_chunks_ * segments_);
+      ParallelRange(context, lines() * line_chunks_ * segments_, std::max<int64_t>(kElementGrain / std::max<int64_t>(of_item, 1), 1),
+                    [&](int64_t begin, int64_t end) { RunRowsAsColumns(context, begin, end); });
+      if (segments_ > 1) MergeSegments(context);
+      return absl::OkStatus();
+    }
     if (has_rows_) {
-      ParallelRange(context, items, std::max<int64_t>(kElementGrain / std::max<int64_t>(layout_.rows, 1), 1),
+      ParallelRange(context, items, std::max<int64_t>(kElementGrain / std::max<int64_t>(layout_.count(), 1), 1),
                     [&](int64_t begin, int64_t end) { RunRowByRow(context, begin, end); });
       return absl::OkStatus();
     }
@@ -142,34 +156,71 @@ class ReduceKernel final : public Kernel {
       at += n;
     }
     if (grouped) {
-      for (int64_t g = 1; g < group_; ++g) reducer_.merge(acc.data() + g * columns, columns, acc.data());
+      for (int64_t left = group_, half = left / 2; half > 0; left -= half, half = left / 2) {
+        reducer_.merge(acc.data() + (left - half) * columns, half * columns, acc.data());
+      }
     }
     if (segments_ == 1) {
       Finish(context, acc.data(), kept * layout_.columns + column, columns);
     } else {
-      Accumulator* partial = static_cast<Accumulator*>(context.scratch);
-      std::copy_n(acc.data(), columns, partial + (kept * segments_ + segment) * layout_.columns + column);
+      std::copy_n(acc.data(), columns, Partial(context, segment) + kept * layout_.columns + column);
     }
   }
 
-  // The rows of the kept indices [begin, end): at a time as many as a block has room for, in groups of Reducer::rows if it can be.
+  // The rows of the kept indices [begin, end): of those that follow one another at a time as many as a block has room for, in groups of
+  // Reducer::rows if it can be.
   void RunRowByRow(const KernelContext& context, int64_t begin, int64_t end) const {
-    constexpr int64_t kGroup = 16;
-    const int64_t count = layout_.rows;
+    const int64_t count = layout_.rows, side = layout_.kept.back().size;
     const int64_t room = widening_.load == nullptr ? kBlockElements : kBlockElements / std::max<int64_t>(count, 1);
-    const int64_t most = room < kGroup ? room : room / kGroup * kGroup;
+    const int64_t most = room < kRowsAtOnce ? room : room / kRowsAtOnce * kRowsAtOnce;
     std::array<Accumulator, kBlockElements> acc;
     Block wide;
-    for (int64_t kept = begin; kept < end; kept += most) {
-      const int64_t n = std::min(most, end - kept);
+    for (int64_t kept = begin; kept < end;) {
+      const int64_t n = std::min({most, end - kept, side - kept % side});
       std::fill_n(acc.begin(), n, reducer_.identity);
-      const char* x = context.input<char>(0) + kept * count * bytes_;
-      if (widening_.load != nullptr) {
-        widening_.load(x, wide.bytes, n * count);
-        x = wide.bytes;
+      const char* first = context.input<char>(0) + OffsetOf(layout_.kept, kept) * bytes_;
+      for (int64_t reduced = 0; reduced < layout_.num_reduced; ++reduced) {
+        const char* x = first + OffsetOf(layout_.reduced, reduced) * bytes_;
+        if (widening_.load != nullptr) {
+          widening_.load(x, wide.bytes, n * count);
+          x = wide.bytes;
+        }
+        reducer_.rows(x, n, count, acc.data());
       }
-      reducer_.rows(x, n, count, acc.data());
       Finish(context, acc.data(), kept, n);
+      kept += n;
+    }
+  }
+
+  // Of kept indices that follow one another in memory.
+  int64_t lines() const { return layout_.num_kept / layout_.kept.back().size; }
+
+  // Items [begin, end), each a segment of a chunk of a line of rows that repeat along a reduced dimension: a line's elements are columns,
+  // whose accumulators are then merged row by row.
+  void RunRowsAsColumns(const KernelContext& context, int64_t begin, int64_t end) const {
+    const int64_t rows = layout_.rows, side = layout_.kept.back().size;
+    const Dim& repeated = layout_.reduced.back();
+    std::array<Accumulator, kMaxColumns> acc;
+    for (int64_t item = begin; item < end; ++item) {
+      const int64_t segment = item % segments_, chunk = item / segments_ % line_chunks_;
+      const int64_t first = side * chunk / line_chunks_, n = side * (chunk + 1) / line_chunks_ - first;
+      const int64_t kept = item / segments_ / line_chunks_ * side + first;
+      const int64_t start = repeated.size * segment / segments_, times = repeated.size * (segment + 1) / segments_ - start;
+      std::fill_n(acc.begin(), n * rows, reducer_.identity);
+      for (int64_t reduced = 0; reduced < layout_.num_reduced; reduced += repeated.size) {
+        const int64_t at = OffsetOf(layout_.kept, kept) + OffsetOf(layout_.reduced, reduced + start);
+        TakeColumns(context.input<char>(0) + at * bytes_, times, repeated.stride, n * rows, acc.data());
+      }
+      for (int64_t r = 0; r < n; ++r) {
+        Accumulator total = acc[r * rows];
+        for (int64_t i = 1; i < rows; ++i) reducer_.merge(&acc[r * rows + i], 1, &total);
+        acc[r] = total;
+      }
+      if (segments_ == 1) {
+        Finish(context, acc.data(), kept, n);
+      } else {
+        std::copy_n(acc.data(), n, Partial(context, segment) + kept);
+      }
     }
   }
 
@@ -238,17 +289,15 @@ class ReduceKernel final : public Kernel {
     widening_.store(wide.bytes, out, n);
   }
 
+  Accumulator* Partial(const KernelContext& context, int64_t segment) const {
+    return static_cast<Accumulator*>(context.scratch) + segment * layout_.outputs();
+  }
+
   void MergeSegments(const KernelContext& context) const {
-    Accumulator* partial = static_cast<Accumulator*>(context.scratch);
-    for (int64_t kept = 0; kept < layout_.num_kept; ++kept) {
-      Accumulator* first = partial + kept * segments_ * layout_.columns;
-      for (int64_t s = 1; s < segments_; ++s) {
-        reducer_.merge(first + s * layout_.columns, layout_.columns, first);
-      }
-      for (int64_t c = 0; c < layout_.columns; c += kMaxColumns) {
-        Finish(context, first + c, kept * layout_.columns + c, std::min(kMaxColumns, layout_.columns - c));
-      }
-    }
+    const int64_t outputs = layout_.outputs();
+    Accumulator* total = Partial(context, 0);
+    for (int64_t s = 1; s < segments_; ++s) reducer_.merge(Partial(context, s), outputs, total);
+    for (int64_t at = 0; at < outputs; at += kMaxColumns) Finish(context, total + at, at, std::min(kMaxColumns, outputs - at));
   }
 
   Reducer reducer_;
@@ -256,8 +305,9 @@ class ReduceKernel final : public Kernel {
   int64_t bytes_;
   ReduceLayout layout_;
   int64_t column_chunks_ = 1;
-  int64_t group_ = 1;     // rows taken at a time when they are short
-  int64_t segments_ = 1;  // of the reduced elements
+  int64_t group_ = 1;        // rows taken at a time when they are short
+  int64_t segments_ = 1;     // of the reduced elements
+  int64_t line_chunks_ = 0;  // of a line of rows as columns, if they are
   bool has_rows_ = false, has_blocks_ = false;
   int64_t shards_ = 1;
 };
@@ -265,6 +315,7 @@ class ReduceKernel final : public Kernel {
 Widening ReduceWidening(Reduction reduction, DataType dtype) {
   const Widening widening = WideningOf(dtype);
   const DataType computed = ComputedTypeOf(reduction, dtype);
+  if (computed == dtype) return {dtype};
   return computed == widening.compute ? widening : Widening{computed, ConversionOf(dtype, computed).first, ConversionOf(computed, dtype).first};
 }
 

@@ -37,7 +37,8 @@ struct Reducer {
 
 enum class Reduction { kSum, kMean, kProd, kMax, kMin, kAll, kAny, kEuclideanNorm, kL2Loss };
 
-// The type that loops take: int32 has to become int64 where a sum is not its result yet.
+// The type that loops take: int32 has to become int64 where a sum is not its result yet. Bytes are taken as they are, but for means, norms
+// and products.
 DataType ComputedTypeOf(Reduction reduction, DataType dtype);
 // `row` null when there is none for the type.
 Reducer ReducerOf(Reduction reduction, DataType dtype);

@@ -38,6 +38,7 @@ using AccumulatorOf = std::conditional_t<std::is_floating_point_v<T>, double, st
 // and vectors of T, and for scalars of the accumulator's type.
 struct SumOp {
   static constexpr int64_t kMostAtOnce = 63;  // elements of rows that are taken several at a time
+  static constexpr bool kIdempotent = false;
   template <typename T>
   static constexpr T Start() {
     return T{0};
@@ -59,6 +60,7 @@ struct SquareOp : SumOp {
 };
 struct ProdOp {
   static constexpr int64_t kMostAtOnce = 63;
+  static constexpr bool kIdempotent = false;
   template <typename T>
   static constexpr T Start() {
     return T{1};
@@ -75,6 +77,7 @@ struct ProdOp {
 // A NaN stays.
 struct MaxOp {
   static constexpr int64_t kMostAtOnce = 255;  // what a row's lanes come to takes longer than sums do
+  static constexpr bool kIdempotent = true;
   template <typename T>
   static constexpr T Start() {
     return std::is_floating_point_v<T> ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
@@ -90,6 +93,7 @@ struct MaxOp {
 };
 struct MinOp {
   static constexpr int64_t kMostAtOnce = 255;  // what a row's lanes come to takes longer than sums do
+  static constexpr bool kIdempotent = true;
   template <typename T>
   static constexpr T Start() {
     return std::is_floating_point_v<T> ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
@@ -173,6 +177,65 @@ void Row(const void* data, int64_t n, Accumulator* acc) {
   }
   for (int64_t i = 0; i < n; ++i) total = Op::Take(total, static_cast<A>(x[i]));
   *acc = std::bit_cast<Accumulator>(total);
+}
+
+template <typename T, int64_t kCount>
+struct BytesVector {
+  using Type [[gnu::vector_size(kCount)]] = T;
+};
+
+// By halves.
+template <typename Op, typename T, int64_t kCount>
+T TotalOfLanes(const typename BytesVector<T, kCount>::Type& lanes) {
+  if constexpr (kCount == 8) {
+    T total = lanes[0];
+    for (int64_t k = 1; k < kCount; ++k) total = Op::Take(total, lanes[k]);
+    return total;
+  } else {
+    typename BytesVector<T, kCount / 2>::Type halves[2];
+    std::memcpy(halves, &lanes, kCount);
+    return TotalOfLanes<Op, T, kCount / 2>(Op::Take(halves[0], halves[1]));
+  }
+}
+
+// x[0 .. n), n at least kCount, in kCount bytes side by side. Bytes hold all that a total needs: sums wrap around.
+template <typename Op, typename T, int64_t kCount>
+T TotalOfBytes(const T* x, int64_t n) {
+  using Lanes = typename BytesVector<T, kCount>::Type;
+  Lanes total, value;
+  std::memcpy(&total, x, kCount);
+  int64_t i = kCount;
+  for (; i + kCount <= n; i += kCount) {
+    std::memcpy(&value, x + i, kCount);
+    total = Op::Take(total, value);
+  }
+  if constexpr (Op::kIdempotent) {
+    std::memcpy(&value, x + n - kCount, kCount);
+    total = Op::Take(total, value);
+    i = n;
+  }
+  T result = TotalOfLanes<Op, T, kCount>(total);
+  for (; i < n; ++i) result = Op::Take(result, x[i]);
+  return result;
+}
+
+template <typename Op, typename T>
+void RowOfBytes(const void* data, int64_t n, Accumulator* acc) {
+  constexpr int64_t kLong = 64, kShort = 16;
+  using A = AccumulatorOf<T>;
+  const T* x = static_cast<const T*>(data);
+  A total = std::bit_cast<A>(*acc);
+  if (n >= kShort) {
+    total = Op::Merge(total, static_cast<A>(n >= kLong ? TotalOfBytes<Op, T, kLong>(x, n) : TotalOfBytes<Op, T, kShort>(x, n)));
+  } else {
+    for (int64_t i = 0; i < n; ++i) total = Op::Take(total, static_cast<A>(x[i]));
+  }
+  *acc = std::bit_cast<Accumulator>(total);
+}
+
+template <typename Op, typename T>
+void RowsOfBytes(const void* data, int64_t rows, int64_t count, Accumulator* acc) {
+  for (int64_t r = 0; r < rows; ++r) RowOfBytes<Op, T>(static_cast<const T*>(data) + r * count, count, acc + r);
 }
 
 // to[j][i] = from[i * step + j] for i below kLanes and j below `columns`, at most kLanes; kLanes elements of each row are read.
@@ -340,6 +403,13 @@ Reducer Make() {
           std::bit_cast<Accumulator>(Op::template Start<A>())};
 }
 
+template <typename Op, typename T, typename Result = T>
+Reducer ForBytes() {
+  using A = AccumulatorOf<T>;
+  return {&RowOfBytes<Op, T>,      &RowsOfBytes<Op, T>, &Columns<Op, T>, &MergeAll<Op, A>, &FinishAll<AsItIs, Result>,
+          std::bit_cast<Accumulator>(Op::template Start<A>())};
+}
+
 template <typename Op, typename Finish = AsItIs>
 Reducer ForFloating(DataType compute) {
   if (compute == DataType::kFloat) return Make<Op, Finish, float>();
@@ -358,6 +428,8 @@ Reducer ForWrapping(DataType compute) {
 }
 template <typename Op>
 Reducer ForOrdered(DataType compute) {
+  if (compute == DataType::kInt8) return ForBytes<Op, int8_t>();
+  if (compute == DataType::kUint8) return ForBytes<Op, uint8_t>();
   if (compute == DataType::kInt32) return Make<Op, AsItIs, int32_t>();
   if (compute == DataType::kInt64) return Make<Op, AsItIs, int64_t>();
   if (compute == DataType::kUint64) return Make<Op, AsItIs, uint64_t>();
@@ -383,6 +455,7 @@ int64_t IntegerLimit(DataType dtype, bool least) {
 
 DataType ComputedTypeOf(Reduction reduction, DataType dtype) {
   const bool whole_sums = reduction == Reduction::kMean || reduction == Reduction::kEuclideanNorm;
+  if (DataTypeSize(dtype) == 1 && WideningOf(dtype).compute == DataType::kInt64 && !whole_sums && reduction != Reduction::kProd) return dtype;
   return dtype == DataType::kInt32 && whole_sums ? DataType::kInt64 : WideningOf(dtype).compute;
 }
 
@@ -391,10 +464,11 @@ Reducer ReducerOf(Reduction reduction, DataType dtype) {
   const bool is_bool = dtype == DataType::kBool;
   const bool wants_bool = reduction == Reduction::kAll || reduction == Reduction::kAny;
   if (is_bool != wants_bool) return {};
-  const bool limited = (compute == DataType::kInt64 || compute == DataType::kInt32) && !is_bool;
+  const bool limited = compute == DataType::kInt64 || compute == DataType::kInt32 || compute == DataType::kInt8;
   Reducer reducer;
   switch (reduction) {
     case Reduction::kSum:
+      if (compute == DataType::kInt8 || compute == DataType::kUint8) return ForBytes<SumOp, uint8_t>();
       return ForWrapping<SumOp>(compute);
     case Reduction::kMean:
       return ForWrapping<SumOp, DividedByCount>(compute);
@@ -414,9 +488,9 @@ Reducer ReducerOf(Reduction reduction, DataType dtype) {
       return reducer;
     // As numbers 0 and 1 without a sign, so that the result over nothing is true for All and false for Any.
     case Reduction::kAll:
-      return ForOrdered<MinOp>(DataType::kUint64);
+      return ForBytes<MinOp, uint8_t, bool>();
     case Reduction::kAny:
-      return ForOrdered<MaxOp>(DataType::kUint64);
+      return ForBytes<MaxOp, uint8_t, bool>();
   }
   return {};
 }

@@ -37,16 +37,15 @@ void TopKRow(const T* in, int64_t size, int64_t k, bool sorts, Index* heap, T* v
   for (int64_t i = 0; i < k; ++i) values[i] = in[indices[i]];
 }
 
-// The index that TopKRow finds for k = 1: the first of the greatest, or 0 where that is NaN. The greatest by lanes, then where it stands.
+// The first of the greatest in a row that begins with a number. The greatest by lanes, then where it stands.
 template <typename T>
-int64_t FirstGreatest(const T* in, int64_t size) {
+int64_t FirstGreatestFromNumber(const T* in, int64_t size) {
   constexpr int64_t kLanes = 32;
   if (size < 2 * kLanes) {
     int64_t greatest = 0;
     for (int64_t i = 1; i < size; ++i) greatest = in[greatest] < in[i] ? i : greatest;
     return greatest;
   }
-  if (in[0] != in[0]) return 0;
   T lanes[kLanes];
   std::fill_n(lanes, kLanes, in[0]);
   for (int64_t i = 0; i + kLanes <= size; i += kLanes) {
@@ -56,6 +55,14 @@ int64_t FirstGreatest(const T* in, int64_t size) {
   for (const T& lane : lanes) greatest = greatest < lane ? lane : greatest;
   for (int64_t i = size / kLanes * kLanes; i < size; ++i) greatest = greatest < in[i] ? in[i] : greatest;
   return std::find(in, in + size, greatest) - in;
+}
+
+// What stands for k = 1: the first of the greatest numbers, or 0 where all are NaN, as TensorFlow has it (but for rows with NaN among the last
+// elements, which do not fill a vector of its).
+template <typename T>
+int64_t FirstGreatest(const T* in, int64_t size) {
+  const T* const number = std::find_if(in, in + size, [](const T& x) { return x == x; });
+  return number == in + size ? 0 : number - in + FirstGreatestFromNumber(number, in + size - number);
 }
 
 template <typename T>
