@@ -249,10 +249,10 @@ TEST(OnnxImport, NamesOfNestedGraphsAreTheirOwn) {
 
 TEST(OnnxImport, OperatorsThatAreNotSupportedAreListedAllAtOnce) {
   ModelMaker maker = Linear();
-  maker.Node("StringNormalizer", {"x"}, {"a"});
-  maker.Node("StringNormalizer", {"x"}, {"b"});
+  maker.Node("ImageDecoder", {"x"}, {"a"});
+  maker.Node("ImageDecoder", {"x"}, {"b"});
   maker.Node("Frobnicate", {"x"}, {"c"}).set_domain("com.example");
-  ExpectRefused(maker, AllOf(HasSubstr("StringNormalizer (2x)"), HasSubstr("com.example.Frobnicate (1x)")));
+  ExpectRefused(maker, AllOf(HasSubstr("ImageDecoder (2x)"), HasSubstr("com.example.Frobnicate (1x)")));
   EXPECT_EQ(maker.Import().status().code(), absl::StatusCode::kUnimplemented);
 }
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <numeric>
 
 #include "graph/float16.h"
@@ -131,6 +132,7 @@ int OnnxType(DataType dtype) {
     case DataType::kDouble: return TensorProto::DOUBLE;
     case DataType::kUint8: return TensorProto::UINT8;
     case DataType::kInt8: return TensorProto::INT8;
+    case DataType::kUint16: return TensorProto::UINT16;
     case DataType::kInt32: return TensorProto::INT32;
     case DataType::kInt64: return TensorProto::INT64;
     case DataType::kUint32: return TensorProto::UINT32;
@@ -280,6 +282,51 @@ TEST(OnnxOperators, LargeNumbersWithoutASignAreNotNegative) {
   ExpectElements<uint64_t>(OfNode("ReduceMin", {{"a", x}}), {1}, {1});
   ExpectElements<uint64_t>(OfNode("Clip", {{"a", x}, {"b", Longs({}, {7})}}), {2}, {kLarge, 7});
   ExpectElements<uint64_t>(OfNode("Relu", {{"a", x}}), {2}, {kLarge, 1});
+}
+
+// TensorFlow's own ops are of none of these types.
+template <typename T>
+void ExpectOpsWithoutASign(DataType dtype) {
+  constexpr T kMost = std::numeric_limits<T>::max();
+  const Tensor x = Of<T>(dtype, {3}, {0, 7, kMost}), y = Of<T>(dtype, {3}, {2, 4, kMost});
+  ExpectElements<T>(OfNode("Abs", {{"a", x}}), {3}, {0, 7, kMost});
+  ExpectElements<T>(OfNode("Sign", {{"a", x}}), {3}, {0, 1, 1});
+  ExpectElements<T>(OfNode("ReduceL1", {{"a", Of<T>(dtype, {3}, {1, 7, kMost - 9})}}), {1}, {kMost - 1});
+  for (const int64_t like_c : {0, 1}) ExpectElements<T>(OfNode("Mod", {{"a", x}, {"b", y}}, WithInts({{"fmod", like_c}})), {3}, {0, 3, 0});
+}
+
+TEST(OnnxOperators, IntegersWithoutASignHaveOpsThatAskForIt) {
+  ExpectOpsWithoutASign<uint8_t>(DataType::kUint8);
+  ExpectOpsWithoutASign<uint16_t>(DataType::kUint16);
+  ExpectOpsWithoutASign<uint32_t>(DataType::kUint32);
+  ExpectOpsWithoutASign<uint64_t>(DataType::kUint64);
+}
+
+TEST(OnnxOperators, PoolsOfThreeDimensionsMayBeOfDoubles) {
+  const Tensor x = Of<double>(DataType::kDouble, {1, 1, 2, 2, 2}, {0, 1, 2, 3, 4, 7, 6, 5});
+  const auto pool = [&](const char* op) {
+    return OfNode(op, {{"a", x}}, [](onnx_proto::NodeProto& node) { SetInts(node, "kernel_shape", {2, 2, 2}); });
+  };
+  ExpectElements<double>(pool("MaxPool"), {1, 1, 1, 1, 1}, {7});
+  ExpectElements<double>(pool("AveragePool"), {1, 1, 1, 1, 1}, {3.5});
+
+  // Those of floats, which have an operation of their own.
+  const Shape shape({2, 3, 5, 6, 18});
+  std::vector<float> numbers(shape.num_elements());
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i * 7919 % 1009);
+  const auto windows = [](onnx_proto::NodeProto& node) {
+    SetInts(node, "kernel_shape", {3, 2, 17});
+    SetInts(node, "strides", {2, 1, 3});
+    SetInts(node, "pads", {1, 0, 4, 2, 1, 9});
+  };
+  const absl::StatusOr<Tensor> floats = OfNode("MaxPool", {{"a", Floats(shape, numbers)}}, windows);
+  ASSERT_TRUE(floats.ok()) << floats.status();
+  const auto expected = floats->as<float>();
+  ExpectElements<double>(OfNode("MaxPool", {{"a", Of<double>(DataType::kDouble, shape, {numbers.begin(), numbers.end()})}}, windows), floats->shape(),
+                         {expected.begin(), expected.end()});
+  const auto large = [](onnx_proto::NodeProto& node) { SetInts(node, "kernel_shape", {17, 17, 17}); };
+  ExpectElements<double>(OfNode("MaxPool", {{"a", Of<double>(DataType::kDouble, {1, 1, 17, 17, 17}, std::vector<double>(17 * 17 * 17, 2))}}, large),
+                         {1, 1, 1, 1, 1}, {2});
 }
 
 // a, b, y: scale and zero point each; a's and y's are of rows.

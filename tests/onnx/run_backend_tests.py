@@ -51,7 +51,7 @@ def read(path, name, type_proto):
 
 def array_of(tensor, type_proto):
     if tensor.data_type == onnx.TensorProto.STRING:
-        return None
+        return np.array(tensor.string_data, "S").reshape(tuple(tensor.dims))
     if onnx.TensorProto.BFLOAT16 in (tensor.data_type, type_proto.tensor_type.elem_type):
         raw = tensor.raw_data or np.array(tensor.int32_data, "<u2").tobytes()
         return np.frombuffer(raw, "<u2").view("V2").reshape(tuple(tensor.dims))
@@ -88,7 +88,7 @@ class Test:
         for number in range(sets):
             inputs, expected = self.data_set(number)
             if any(a is None for a in (*inputs.values(), *expected.values())):
-                return "unsupported", "strings, optionals or element types that NumPy lacks"
+                return "unsupported", "optionals or element types that NumPy lacks"
             problem = self.run_set(binary, inputs, expected)
             if problem:
                 return problem
@@ -120,6 +120,8 @@ def as_numbers(array):
 def difference(got, want):
     if got is None:
         return "missing"
+    if want.dtype.kind == "S":
+        return None if got.shape == want.shape and np.all(got == want) else f"{got.tolist()}, expected {want.tolist()}"
     if got.dtype != want.dtype:
         return f"type {got.dtype}, expected {want.dtype}"
     if got.shape != want.shape:
@@ -143,7 +145,7 @@ def pack(tests, results, path):
         size = len(model) + sum(a.nbytes for a in (*inputs.values(), *outputs.values()))
         key = test.op if test.op != "(composed)" else test.name.split("_")[1] + " composed"
         most = 1 if test.op == "(composed)" else MOST_PACKED_PER_OP
-        if size > MOST_PACKED_BYTES or taken[key] >= most or any(a.dtype.kind == "V" for a in (*inputs.values(), *outputs.values())):
+        if size > MOST_PACKED_BYTES or taken[key] >= most or any(a.dtype.kind in "SV" for a in (*inputs.values(), *outputs.values())):
             continue
         taken[key] += 1
         members[f"{test.name}/model"] = np.frombuffer(model, np.uint8)
@@ -170,7 +172,7 @@ def table(tests, results, path):
     lines = ["# ONNX's backend node tests", "",
              f"onnx {onnx.__version__}, made by `tests/onnx/run_backend_tests.py`: **{total['passed']} of {len(tests)} pass**, "
              f"{total['unsupported']} need what is not supported (and say so: operators that are not in the list of the importer, "
-             "and strings, optionals and types of 8 bits or fewer that NumPy lacks), "
+             "and optionals and types of 8 bits or fewer that NumPy lacks), "
              f"{total['cannot agree']} cannot agree, {total['failed']} fail.", "",
              "A test counts for its operator when that is the model's only one; the others, most of them bodies that ONNX expands "
              "functions to, are \"(composed)\".", "", "| operator | pass | of | not supported | cannot agree | fail |", "|---|---|---|---|---|---|"]

@@ -177,7 +177,7 @@ absl::Status Importer::AddInputs() {
       return absl::UnimplementedError(absl::StrCat("input '", name, "' is not a tensor, which is not supported"));
     }
     TensorType type{TypeFromOnnx(input.type().tensor_type().elem_type()), Shape()};
-    if (type.dtype == DataType::kInvalid || type.dtype == DataType::kString) {
+    if (type.dtype == DataType::kInvalid) {
       return absl::UnimplementedError(absl::StrCat("input '", name, "': element type ",
                                                    ElementTypeName(input.type().tensor_type().elem_type()), " is not supported"));
     }
@@ -224,7 +224,7 @@ absl::StatusOr<Output> Importer::AddInput(const std::string& name, const TensorT
 absl::Status Importer::AddSequenceInput(const ValueInfoProto& input) {
   const TypeProto& element = input.type().sequence_type().elem_type();
   const DataType dtype = TypeFromOnnx(element.tensor_type().elem_type());
-  if (!element.has_tensor_type() || dtype == DataType::kInvalid || dtype == DataType::kString) {
+  if (!element.has_tensor_type() || dtype == DataType::kInvalid) {
     return absl::UnimplementedError(absl::StrCat("input '", input.name(), "' is a sequence of what is not supported"));
   }
   Sequence tensors;
@@ -350,7 +350,8 @@ absl::StatusOr<Tensor> Importer::Known(const Output& output) {
   }
   return absl::InvalidArgumentError(
       absl::StrCat("must be known before the graph runs; it is computed",
-                   inputs.empty() ? "" : absl::StrCat(" from inputs ", absl::StrJoin(inputs, ", "), ", whose values are needed then")));
+                   inputs.empty() ? " from weights or random numbers, or by operators whose results exceed 64 KiB, which are not computed ahead"
+                                  : absl::StrCat(" from inputs ", absl::StrJoin(inputs, ", "), ", whose values are needed then")));
 }
 
 const Variable* Importer::FindVariable(const std::string& name) {

@@ -42,6 +42,19 @@ absl::Status UnaryOp(NodeContext& c) {
   return Unary(c, kOp);
 }
 
+absl::Status Abs(NodeContext& c) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(1, 1));
+  c.Set(0, Magnitude(c.in(0)));
+  return absl::OkStatus();
+}
+
+absl::Status Sign(NodeContext& c) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(1, 1));
+  const Output x = c.in(0);
+  c.Set(0, IsUnsigned(x.dtype()) ? ops::Binary("Minimum", x, 1) : ops::Sign(x));
+  return absl::OkStatus();
+}
+
 absl::Status Identity(NodeContext& c) {
   MR_RETURN_IF_ERROR(c.ExpectInputs(1, 1));
   c.Set(0, c.any(0));
@@ -128,8 +141,7 @@ absl::Status BitShift(NodeContext& c) {
   const double bits = 8.0 * static_cast<double>(DataTypeSize(x.dtype()));
   const Output amount = ops::Cast(y, DataType::kInt64);
   const Output beyond = c.b.Op("LogicalOr", {ops::Binary("Less", amount, 0), ops::Binary("GreaterEqual", amount, bits)});
-  const bool has_sign = x.dtype() == DataType::kInt8 || x.dtype() == DataType::kInt16 || x.dtype() == DataType::kInt32 || x.dtype() == DataType::kInt64;
-  const Output rest = !left && has_sign ? ops::Binary("RightShift", x, bits - 1) : ops::ZerosLike(x);
+  const Output rest = !left && !IsUnsigned(x.dtype()) ? ops::Binary("RightShift", x, bits - 1) : ops::ZerosLike(x);
   c.Set(0, ops::Select(beyond, rest, shifted));
   return absl::OkStatus();
 }
@@ -158,7 +170,7 @@ absl::Status Mod(NodeContext& c) {
     c.Set(0, ops::Cast(ops::Binary(like_c ? "Mod" : "FloorMod", AsWide(x), AsWide(y)), x.dtype()));
     return absl::OkStatus();
   }
-  c.Set(0, BinaryIn(!like_c ? "FloorMod" : IsFloating(x.dtype()) ? "Mod" : "TruncateMod", x, y));
+  c.Set(0, BinaryIn(!like_c || IsUnsigned(x.dtype()) ? "FloorMod" : IsFloating(x.dtype()) ? "Mod" : "TruncateMod", x, y));
   return absl::OkStatus();
 }
 
@@ -401,20 +413,20 @@ absl::Status Det(NodeContext& c) {
 }  // namespace
 
 void AddMathLowerings(LoweringTable& table) {
-  static constexpr char kNeg[] = "Neg", kAbs[] = "Abs", kExp[] = "Exp", kLog[] = "Log", kSqrt[] = "Sqrt",
+  static constexpr char kNeg[] = "Neg", kExp[] = "Exp", kLog[] = "Log", kSqrt[] = "Sqrt",
                         kReciprocal[] = "Reciprocal", kSin[] = "Sin", kCos[] = "Cos", kTan[] = "Tan", kSinh[] = "Sinh",
                         kCosh[] = "Cosh", kAsin[] = "Asin", kAcos[] = "Acos", kAtan[] = "Atan", kAsinh[] = "Asinh",
                         kAcosh[] = "Acosh", kAtanh[] = "Atanh", kErf[] = "Erf", kFloor[] = "Floor", kCeil[] = "Ceil",
-                        kRound[] = "Round", kSign[] = "Sign", kIsNan[] = "IsNan";
+                        kRound[] = "Round", kIsNan[] = "IsNan";
   for (const auto& [op, lowering] : std::initializer_list<std::pair<const char*, Lowering>>{
-           {"Neg", UnaryOp<kNeg>},     {"Abs", UnaryOp<kAbs>},       {"Exp", UnaryOp<kExp>},
+           {"Neg", UnaryOp<kNeg>},     {"Abs", Abs},                 {"Exp", UnaryOp<kExp>},
            {"Log", UnaryOp<kLog>},     {"Sqrt", UnaryOp<kSqrt>},     {"Reciprocal", UnaryOp<kReciprocal>},
            {"Sin", UnaryOp<kSin>},     {"Cos", UnaryOp<kCos>},       {"Tan", UnaryOp<kTan>},
            {"Sinh", UnaryOp<kSinh>},   {"Cosh", UnaryOp<kCosh>},     {"Asin", UnaryOp<kAsin>},
            {"Acos", UnaryOp<kAcos>},   {"Atan", UnaryOp<kAtan>},     {"Asinh", UnaryOp<kAsinh>},
            {"Acosh", UnaryOp<kAcosh>}, {"Atanh", UnaryOp<kAtanh>},   {"Erf", UnaryOp<kErf>},
            {"Floor", UnaryOp<kFloor>}, {"Ceil", UnaryOp<kCeil>},     {"Round", UnaryOp<kRound>},
-           {"Sign", UnaryOp<kSign>},   {"IsNaN", UnaryOp<kIsNan>},   {"Identity", Identity},
+           {"Sign", Sign},             {"IsNaN", UnaryOp<kIsNan>},   {"Identity", Identity},
            {"Add", Add},               {"Sub", Sub},                 {"Mul", Mul},
            {"Div", Div},               {"And", And},                 {"Or", Or},
            {"Xor", Xor},               {"Not", Not},                 {"Equal", Equal},

@@ -1,5 +1,5 @@
-// Classic machine learning (domain ai.onnx.ml), as converters of scikit-learn use it: scaling, encoding, linear models and
-// support vectors. Trees are in lower_trees.cc.
+// Classic machine learning (domain ai.onnx.ml), as converters of scikit-learn use it: scaling, encoding and linear models.
+// Trees are in lower_trees.cc, support vectors in lower_svm.cc.
 #include <algorithm>
 #include <cmath>
 
@@ -38,7 +38,10 @@ Tensor StringTensor(const std::vector<std::string>& values) {
 Output LongVector(GraphBuilder& b, const IntList& values) { return b.SharedConst(LongTensor(values)); }
 
 absl::StatusOr<Output> PostTransformed(const NodeContext& c, const Output& scores) {
-  const std::string transform = c.String("post_transform", "NONE");
+  return PostTransformed(c, scores, c.String("post_transform", "NONE"));
+}
+
+absl::StatusOr<Output> PostTransformed(const NodeContext& c, const Output& scores, const std::string& transform) {
   if (transform == "NONE" || (scores.dim(1) == 1 && transform != "PROBIT")) return scores;
   if (transform == "LOGISTIC") return ops::Sigmoid(scores);
   if (transform == "SOFTMAX") return ops::Softmax(scores);
@@ -65,6 +68,14 @@ int64_t CountLabels(const NodeContext& c, const char* strings, const char* ints)
 absl::StatusOr<Output> LabelsOf(const NodeContext& c, const Output& numbers, const char* strings, const char* ints) {
   if (const std::vector<std::string> names = c.Strings(strings); !names.empty()) return ops::Gather(c.b.SharedConst(StringTensor(names)), numbers);
   return ops::Gather(LongVector(c.b, c.Ints(ints, {})), numbers);
+}
+
+absl::StatusOr<Output> TimesRows(const NodeContext& c, const Output& x, const std::vector<float>& rows, const char* name) {
+  const int64_t columns = x.dim(1), size = static_cast<int64_t>(rows.size());
+  if (columns == 0 || size == 0 || size % columns != 0) {
+    return c.Error(absl::StrCat(name, " has ", size, " numbers, expected rows of ", columns));
+  }
+  return ops::MatMul(x, Vector(c.b, x.dtype(), {rows.begin(), rows.end()}, {size / columns, columns}), {.b = true});
 }
 
 namespace {
@@ -158,10 +169,11 @@ absl::Status OneHotEncoder(NodeContext& c) {
   MR_RETURN_IF_ERROR(c.ExpectInputs(1, 1));
   const Output x = c.in(0);
   if (!x.valid()) return absl::OkStatus();
-  const IntList categories = c.Ints("cats_int64s", {});
-  if (categories.empty() || x.dtype() == DataType::kString) return c.Unsupported("an encoding of strings");
-  const Output same = ops::Binary("Equal", ops::ExpandDims(ops::Cast(x, DataType::kInt64), x.rank()), LongVector(c.b, categories));
-  c.Set(0, ops::Cast(same, DataType::kFloat));
+  const bool strings = x.dtype() == DataType::kString;
+  const Tensor categories = strings ? StringTensor(c.Strings("cats_strings")) : LongTensor(c.Ints("cats_int64s", {}));
+  if (categories.num_elements() == 0) return c.Error(absl::StrCat("input is ", x.type().ToString(), ", and there are no categories of its type"));
+  const Output elements = ops::ExpandDims(strings ? x : ops::Cast(x, DataType::kInt64), x.rank());
+  c.Set(0, ops::Cast(ops::Binary("Equal", elements, c.b.SharedConst(categories)), DataType::kFloat));
   return absl::OkStatus();
 }
 
@@ -179,7 +191,7 @@ absl::StatusOr<Tensor> EncoderList(const NodeContext& c, const std::string& kind
   return LongTensor(c.Ints(kind + "_int64s", {}));
 }
 
-// What stands for numbers that are no key.
+// What stands for elements that are no key.
 absl::StatusOr<Tensor> EncoderFallback(const NodeContext& c, DataType dtype) {
   if (const onnx_proto::AttributeProto* given = c.Attribute("default_tensor"); given != nullptr) {
     MR_ASSIGN_OR_RETURN(Tensor fallback, TensorFromOnnx(given->t(), c.source().folder()));
@@ -188,24 +200,24 @@ absl::StatusOr<Tensor> EncoderFallback(const NodeContext& c, DataType dtype) {
   }
   if (dtype == DataType::kString) return StringTensor({c.String("default_string", "_Unused")});
   if (dtype == DataType::kInt64) return LongTensor({c.Int("default_int64", -1)});
-  return FilledTensor(dtype, {1}, c.Float("default_float", -0.0f));
+  return FilledTensor(dtype, {1}, IsInteger(dtype) ? static_cast<double>(c.Int("default_int64", -1)) : c.Float("default_float", -0.0f));
 }
 
-absl::Status LabelEncoder(NodeContext& c) {
-  MR_RETURN_IF_ERROR(c.ExpectInputs(1, 1));
-  const Output x = c.in(0);
-  if (!x.valid()) return absl::OkStatus();
-  if (x.dtype() == DataType::kString) return c.Unsupported("an encoding of strings");
-  if (!c.Strings("classes_strings").empty()) return c.Unsupported("LabelEncoder of opset 1");
-  MR_ASSIGN_OR_RETURN(Tensor keys, EncoderList(c, "keys"));
-  MR_ASSIGN_OR_RETURN(Tensor values, EncoderList(c, "values"));
-  MR_ASSIGN_OR_RETURN(Tensor fallback, EncoderFallback(c, values.dtype()));
+// The value of every element's first key, as onnxruntime has it; NaN is a key like others.
+absl::Status Encode(NodeContext& c, const Output& x, Tensor keys, Tensor values) {
   const int64_t count = keys.num_elements();
   if (keys.dtype() != x.dtype() || count == 0 || values.num_elements() != count) {
     return c.Error(absl::StrCat("input ", x.type().ToString(), ", keys ", keys.type().ToString(), ", values ", values.type().ToString()));
   }
-  const Output same = ops::Binary("Equal", ops::ExpandDims(x, x.rank()), c.b.SharedConst(keys.Reshaped({count})));
-  // A number that is no key takes the last value.
+  MR_ASSIGN_OR_RETURN(Tensor fallback, EncoderFallback(c, values.dtype()));
+  bool any_nan = false;
+  for (int64_t i = 0; i < count && IsFloating(keys.dtype()); ++i) any_nan = any_nan || std::isnan(keys.DoubleAt(i));
+  const Output elements = ops::ExpandDims(x, x.rank()), list = c.b.SharedConst(keys.Reshaped({count}));
+  Output same = ops::Binary("Equal", elements, list);
+  if (any_nan) {
+    same = c.b.Op("LogicalOr", {same, c.b.Op("LogicalAnd", {ops::Unary("IsNan", elements), ops::Unary("IsNan", list)})});
+  }
+  // An element that is no key takes the last value.
   const Output marked = ops::Cast(same, DataType::kFloat);
   const Output place = ops::Select(ops::Binary("Greater", ops::Max(marked, {x.rank()}), 0), ops::ArgMax(marked, x.rank()),
                                    ops::Full(c.b, {DataType::kInt64, x.shape()}, static_cast<double>(count)));
@@ -214,20 +226,36 @@ absl::Status LabelEncoder(NodeContext& c) {
   return absl::OkStatus();
 }
 
+// Between strings and integers: strings become integers, and what is no string strings.
+absl::Status EncodeEitherWay(NodeContext& c, const Output& x, const std::vector<std::string>& strings, const IntList& integers) {
+  if (x.dtype() == DataType::kString) return Encode(c, x, StringTensor(strings), LongTensor(integers));
+  return Encode(c, x, LongTensor(integers), StringTensor(strings));
+}
+
+absl::Status LabelEncoder(NodeContext& c) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(1, 1));
+  const Output x = c.in(0);
+  if (!x.valid()) return absl::OkStatus();
+  // Opset 1's: strings by their places.
+  if (const std::vector<std::string> classes = c.Strings("classes_strings"); !classes.empty()) {
+    return EncodeEitherWay(c, x, classes, Iota(static_cast<int64_t>(classes.size())));
+  }
+  MR_ASSIGN_OR_RETURN(Tensor keys, EncoderList(c, "keys"));
+  MR_ASSIGN_OR_RETURN(Tensor values, EncoderList(c, "values"));
+  return Encode(c, x, std::move(keys), std::move(values));
+}
+
+absl::Status CategoryMapper(NodeContext& c) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(1, 1));
+  const Output x = c.in(0);
+  return x.valid() ? EncodeEitherWay(c, x, c.Strings("cats_strings"), c.Ints("cats_int64s", {})) : absl::OkStatus();
+}
+
 // The dictionaries' values, a column for each key.
 absl::Status ZipMap(NodeContext& c) {
   MR_RETURN_IF_ERROR(c.ExpectInputs(1, 1));
   c.Set(0, c.in(0));
   return absl::OkStatus();
-}
-
-// x times the transposed matrix [count, columns] in an attribute.
-absl::StatusOr<Output> TimesRows(const NodeContext& c, const Output& x, const std::vector<float>& rows, const char* name) {
-  const int64_t columns = x.dim(1), size = static_cast<int64_t>(rows.size());
-  if (columns == 0 || size == 0 || size % columns != 0) {
-    return c.Error(absl::StrCat(name, " has ", size, " numbers, expected rows of ", columns));
-  }
-  return ops::MatMul(x, Vector(c.b, x.dtype(), Doubles(rows), {size / columns, columns}), {.b = true});
 }
 
 // x W^T + b.
@@ -271,49 +299,6 @@ absl::Status LinearClassifier(NodeContext& c) {
   return absl::OkStatus();
 }
 
-// How alike rows and support vectors are: [rows, vectors].
-absl::StatusOr<Output> Kernel(const NodeContext& c, const Output& x, const std::vector<float>& vectors) {
-  const std::string kind = c.String("kernel_type", "LINEAR");
-  std::vector<float> params = c.Floats("kernel_params");
-  params.resize(3, 0);
-  const double gamma = params[0], coef0 = params[1], degree = params[2];
-  MR_ASSIGN_OR_RETURN(const Output products, TimesRows(c, x, vectors, "support_vectors"));
-  if (kind == "LINEAR") return products;
-  if (kind == "SIGMOID") return ops::Tanh(products * gamma + coef0);
-  if (kind == "POLY") return ops::Pow(products * gamma + coef0, c.b.Scalar(x.dtype(), degree));
-  if (kind != "RBF") return c.Error(absl::StrCat("kernel_type is '", kind, "'"));
-  const int64_t columns = x.dim(1), count = static_cast<int64_t>(vectors.size()) / columns;
-  const Output matrix = Vector(c.b, x.dtype(), Doubles(vectors), {count, columns});
-  const Output distances = ops::Sum(ops::Square(ops::ExpandDims(x, 1) - matrix), {2});
-  return ops::Exp(distances * -gamma);
-}
-
-absl::Status SvmRegressor(NodeContext& c) {
-  MR_RETURN_IF_ERROR(c.ExpectInputs(1, 1));
-  MR_ASSIGN_OR_RETURN(const Output x, FeatureRows(c));
-  if (!x.valid()) return absl::OkStatus();
-  const int64_t count = c.Int("n_supports", 0);
-  const std::vector<float> coefficients = c.Floats("coefficients"), rho = c.Floats("rho");
-  if (rho.size() != 1) return c.Error(absl::StrCat("rho has ", rho.size(), " numbers, expected 1"));
-  Output like = x;
-  if (count > 0) {
-    MR_ASSIGN_OR_RETURN(like, Kernel(c, x, c.Floats("support_vectors")));
-  }
-  if (!like.valid()) return absl::OkStatus();
-  if (static_cast<int64_t>(coefficients.size()) != like.dim(1)) {
-    return c.Error(absl::StrCat("coefficients has ", coefficients.size(), " numbers, expected ", like.dim(1)));
-  }
-  MR_ASSIGN_OR_RETURN(const Output sums, TimesRows(c, like, coefficients, "coefficients"));
-  Output y = sums + static_cast<double>(rho[0]);
-  if (c.Int("one_class", 0) != 0) {
-    y = ops::Cast(ops::Binary("Greater", y, 0), y.dtype()) * 2.0 - 1.0;
-  } else {
-    MR_ASSIGN_OR_RETURN(y, PostTransformed(c, y));
-  }
-  c.Set(0, ops::Cast(y, DataType::kFloat));
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 void AddMlLowerings(LoweringTable& table) {
@@ -324,10 +309,10 @@ void AddMlLowerings(LoweringTable& table) {
            {"FeatureVectorizer", FeatureVectorizer},
            {"OneHotEncoder", OneHotEncoder},
            {"LabelEncoder", LabelEncoder},
+           {"CategoryMapper", CategoryMapper},
            {"ZipMap", ZipMap},
            {"LinearRegressor", LinearRegressor},
-           {"LinearClassifier", LinearClassifier},
-           {"SVMRegressor", SvmRegressor}}) {
+           {"LinearClassifier", LinearClassifier}}) {
     table.Add(absl::StrCat("ai.onnx.ml.", op), lowering);
   }
 }

@@ -92,6 +92,23 @@ Output PlainMaxPool(const Output& x, const PoolShape& pool) {
   return b.Op(op, {x}, std::move(attrs));
 }
 
+// Of planes first, then of what these give along the depth: TensorFlow's MaxPool3D is of no doubles.
+Output MaxPoolOfVolumes(const Output& x, const PoolShape& pool) {
+  const Output padded = PadSpatial(x, pool.reach, Lowest(x.dtype()));
+  const int64_t batch = padded.dim(0), channels = padded.dim(1), depth = padded.dim(2);
+  const IntList &size = pool.window.sizes, &stride = pool.window.strides;
+  const auto pooled = [](const Output& planes, const IntList& sizes, const IntList& strides) {
+    return Output(planes.builder()->Op("MaxPool", {planes},
+                                       {{"T", planes.dtype()}, {"ksize", sizes}, {"strides", strides},
+                                        {"padding", std::string("VALID")}, {"data_format", std::string("NCHW")}}));
+  };
+  const Output planes = ops::Reshape(padded, {batch, channels * depth, padded.dim(3), padded.dim(4)});
+  const Output flat = pooled(planes, {1, 1, size[1], size[2]}, {1, 1, stride[1], stride[2]});
+  const Output lines = ops::Reshape(flat, {batch, channels, depth, pool.output[1] * pool.output[2]});
+  const Output result = pooled(lines, {1, 1, size[0], 1}, {1, 1, stride[0], 1});
+  return ops::Reshape(result, {batch, channels, pool.output[0], pool.output[1], pool.output[2]});
+}
+
 // The elements under every tap of the window, one tensor of the output's shape each, in row-major order of the window.
 absl::StatusOr<std::vector<Output>> Taps(const NodeContext& c, const Output& padded, const PoolShape& pool,
                                          std::vector<IntList>* offsets) {
@@ -151,7 +168,7 @@ absl::Status MaxPool(NodeContext& c) {
   if (!x.valid()) return absl::OkStatus();
   MR_ASSIGN_OR_RETURN(const PoolShape pool, ReadPool(c, x));
   if (!c.wants(1) && Undilated(pool) && IsFloating(x.dtype())) {
-    c.Set(0, OnPlanes(x, pool, PlainMaxPool));
+    c.Set(0, x.rank() == 5 && x.dtype() == DataType::kDouble ? MaxPoolOfVolumes(x, pool) : OnPlanes(x, pool, PlainMaxPool));
     return absl::OkStatus();
   }
   const Output wide = IsFloating(x.dtype()) ? x : AsWide(x);

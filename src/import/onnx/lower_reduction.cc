@@ -66,7 +66,7 @@ absl::Status ReduceMin(NodeContext& c) {
   return Reduce(c, [](const Output& x, const Reduction& r) { return ReducedExtreme("Min", "Minimum", Highest(x.dtype()), x, r); });
 }
 absl::Status ReduceL1(NodeContext& c) {
-  return Reduce(c, [](const Output& x, const Reduction& r) { return ReducedWide("Sum", ops::Abs(x), r); });
+  return Reduce(c, [](const Output& x, const Reduction& r) { return ReducedWide("Sum", Magnitude(x), r); });
 }
 absl::Status ReduceL2(NodeContext& c) {
   return Reduce(c, [](const Output& x, const Reduction& r) {

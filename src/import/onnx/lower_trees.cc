@@ -1,9 +1,11 @@
-// Ensembles of decision trees (ai.onnx.ml.TreeEnsembleRegressor, TreeEnsembleClassifier): all rows go down all trees at once, a level at a time.
+// Ensembles of decision trees (ai.onnx.ml.TreeEnsemble, TreeEnsembleRegressor, TreeEnsembleClassifier): all rows go down all trees at once, a level at a time.
 //
 //   at [rows, trees]  ──► Gather feature, threshold ──► compare ──► Gather child ──► at, as often as the deepest tree has levels
 //   at a leaf the child is the leaf itself; Gather weights ──► reduce over trees ──► scores [rows, targets]
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <set>
@@ -20,8 +22,10 @@ struct TreeMode {
   const char* name;
   const char* op;
 };
+// In the order of TreeEnsemble's numbers for them.
 constexpr TreeMode kTreeModes[] = {{"BRANCH_LEQ", "LessEqual"}, {"BRANCH_LT", "Less"},   {"BRANCH_GTE", "GreaterEqual"},
                                    {"BRANCH_GT", "Greater"},    {"BRANCH_EQ", "Equal"}, {"BRANCH_NEQ", "NotEqual"}};
+constexpr int64_t kMember = std::size(kTreeModes);  // among the numbers of a set
 
 using NodeKey = std::pair<int64_t, int64_t>;  // tree, node
 
@@ -31,39 +35,76 @@ struct Forest {
   std::vector<double> thresholds;
   std::vector<std::array<int64_t, 2>> children;  // where the comparison fails, where it holds
   IntList roots;
-  int levels = 0;
+  std::map<int64_t, std::vector<double>> members;  // of nodes whose mode is kMember
+  int64_t levels = 0;
 
   bool is_leaf(int64_t node) const { return modes[node] < 0; }
   int64_t size() const { return static_cast<int64_t>(features.size()); }
+  int64_t LargestSet() const {
+    size_t most = 1;
+    for (const auto& [node, set] : members) most = std::max(most, set.size());
+    return static_cast<int64_t>(most);
+  }
 };
 
-// Numbers in a list of floats, or in a tensor NAME_as_tensor.
-absl::StatusOr<std::vector<double>> TreeNumbers(const NodeContext& c, const std::string& name) {
-  const std::vector<float> floats = c.Floats(name);
-  const onnx_proto::AttributeProto* given = c.Attribute(name + "_as_tensor");
-  if (given == nullptr || !floats.empty()) return std::vector<double>(floats.begin(), floats.end());
+// Those in an attribute that is a tensor; none without it.
+absl::StatusOr<std::vector<double>> TensorNumbers(const NodeContext& c, const std::string& name) {
+  const onnx_proto::AttributeProto* given = c.Attribute(name);
+  if (given == nullptr) return std::vector<double>();
   MR_ASSIGN_OR_RETURN(const Tensor tensor, TensorFromOnnx(given->t(), c.source().folder()));
-  if (!IsFloating(tensor.dtype())) return c.Error(absl::StrCat(name, "_as_tensor is ", tensor.type().ToString()));
+  if (!IsFloating(tensor.dtype())) return c.Error(absl::StrCat(name, " is ", tensor.type().ToString()));
   std::vector<double> numbers(tensor.num_elements());
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = tensor.DoubleAt(static_cast<int64_t>(i));
   return numbers;
 }
 
-// Trees are walked from their roots: every node is reached once.
-absl::Status FindLevels(const NodeContext& c, Forest& forest) {
-  IntList level = forest.roots;
-  std::vector<bool> seen(forest.size(), false);
-  for (forest.levels = -1; !level.empty(); ++forest.levels) {
-    IntList next;
-    for (int64_t node : level) {
-      if (seen[node]) return c.Error("a node of a tree has two parents");
-      seen[node] = true;
-      if (!forest.is_leaf(node)) next.insert(next.end(), forest.children[node].begin(), forest.children[node].end());
+// Numbers in a list of floats, or in a tensor NAME_as_tensor.
+absl::StatusOr<std::vector<double>> TreeNumbers(const NodeContext& c, const std::string& name) {
+  const std::vector<float> floats = c.Floats(name);
+  if (!floats.empty()) return std::vector<double>(floats.begin(), floats.end());
+  return TensorNumbers(c, name + "_as_tensor");
+}
+
+// Below the roots: how many parents there nodes have; -1 of nodes that no root reaches.
+IntList CountParents(const Forest& forest) {
+  IntList parents(forest.size(), -1), reached;
+  const auto reach = [&](int64_t node) {
+    if (parents[node] >= 0) return;
+    parents[node] = 0;
+    reached.push_back(node);
+  };
+  for (int64_t root : forest.roots) reach(root);
+  for (size_t i = 0; i < reached.size(); ++i) {
+    const int64_t node = reached[i];
+    if (forest.is_leaf(node)) continue;
+    for (int64_t child : forest.children[node]) {
+      reach(child);
+      ++parents[child];
     }
-    level = std::move(next);
   }
-  if (std::count(seen.begin(), seen.end(), false) > 0) return c.Error("nodes of a tree are on a cycle");
-  return absl::OkStatus();
+  return parents;
+}
+
+// As many as the longest way from a root has. Where nodes may be shared, trees have parts in common, and nodes may be in none.
+absl::Status FindLevels(const NodeContext& c, Forest& forest, bool may_share) {
+  constexpr int64_t kMostLevels = 20000;
+  IntList parents = CountParents(forest), depths(forest.size(), 0), ready;
+  if (!may_share && *std::max_element(parents.begin(), parents.end()) > 1) return c.Error("a node of a tree has two parents");
+  for (int64_t node = 0; node < forest.size(); ++node) {
+    if (parents[node] == 0) ready.push_back(node);
+  }
+  for (size_t i = 0; i < ready.size(); ++i) {
+    const int64_t node = ready[i];
+    forest.levels = std::max(forest.levels, depths[node]);
+    if (forest.is_leaf(node)) continue;
+    for (int64_t child : forest.children[node]) {
+      depths[child] = std::max(depths[child], depths[node] + 1);
+      if (--parents[child] == 0) ready.push_back(child);
+    }
+  }
+  const int64_t outside = may_share ? std::count(parents.begin(), parents.end(), -1) : 0;
+  if (static_cast<int64_t>(ready.size()) + outside < forest.size()) return c.Error("nodes of a tree are on a cycle");
+  return forest.levels <= kMostLevels ? absl::OkStatus() : c.Unsupported(absl::StrCat("a tree of ", forest.levels, " levels"));
 }
 
 absl::StatusOr<Forest> ReadForest(const NodeContext& c, int64_t columns) {
@@ -107,23 +148,65 @@ absl::StatusOr<Forest> ReadForest(const NodeContext& c, int64_t columns) {
   for (int64_t i = 0; i < count; ++i) {
     if (!has_parent[i]) forest.roots.push_back(i);
   }
-  MR_RETURN_IF_ERROR(FindLevels(c, forest));
+  MR_RETURN_IF_ERROR(FindLevels(c, forest, false));
   return forest;
 }
 
-// Whether the values go to the child "true".
-Output Holds(const NodeContext& c, const Forest& forest, const Output& at, const Output& values) {
-  const Output thresholds = ops::Gather(Vector(c.b, values.dtype(), forest.thresholds, {forest.size()}), at);
-  std::set<int64_t> used(forest.modes.begin(), forest.modes.end());
-  used.erase(-1);
-  Output holds;
-  for (int64_t mode : used) {
-    const Output compared = ops::Binary(kTreeModes[mode].op, values, thresholds);
-    const Output own = used.size() == 1 ? Output() : ops::Binary("Equal", ops::Gather(LongVector(c.b, forest.modes), at), static_cast<double>(mode));
-    holds = holds.valid() ? ops::Select(own, compared, holds) : compared;
+// What every level looks up, per node. Those that no node needs are not valid.
+struct Tables {
+  std::set<int64_t> used;  // modes
+  Output features, children, thresholds, modes, tracks;
+  Output sets, set_of;  // a row for each set and one of none; the nodes' rows
+};
+
+void SetMembers(const NodeContext& c, const Forest& forest, DataType dtype, Tables& tables) {
+  const int64_t most = forest.LargestSet(), count = static_cast<int64_t>(forest.members.size());
+  std::vector<double> sets((count + 1) * most, std::numeric_limits<double>::quiet_NaN());
+  IntList set_of(forest.size(), count);
+  int64_t row = 0;
+  for (const auto& [node, members] : forest.members) {
+    std::copy(members.begin(), members.end(), sets.begin() + row * most);
+    set_of[node] = row++;
   }
-  if (std::count(forest.tracks.begin(), forest.tracks.end(), 0) == forest.size()) return holds;
-  const Output tracks = ops::Binary("NotEqual", ops::Gather(LongVector(c.b, forest.tracks), at), 0);
+  tables.sets = Vector(c.b, dtype, sets, {count + 1, most});
+  tables.set_of = LongVector(c.b, set_of);
+}
+
+Tables TablesOf(const NodeContext& c, const Forest& forest, DataType dtype) {
+  Tables tables;
+  tables.used.insert(forest.modes.begin(), forest.modes.end());
+  tables.used.erase(-1);
+  IntList next;
+  for (const std::array<int64_t, 2>& pair : forest.children) next.insert(next.end(), pair.begin(), pair.end());
+  tables.features = LongVector(c.b, forest.features);
+  tables.children = LongVector(c.b, next);
+  tables.thresholds = Vector(c.b, dtype, forest.thresholds, {forest.size()});
+  if (tables.used.size() > 1) tables.modes = LongVector(c.b, forest.modes);
+  if (std::count(forest.tracks.begin(), forest.tracks.end(), 0) < forest.size()) tables.tracks = LongVector(c.b, forest.tracks);
+  if (tables.used.count(kMember) > 0) SetMembers(c, forest, dtype, tables);
+  return tables;
+}
+
+// Whether the values are in the sets of the nodes.
+Output IsMember(const Tables& tables, const Output& at, const Output& values) {
+  const Output sets = ops::Gather(tables.sets, ops::Gather(tables.set_of, at));
+  return ops::Reduce("Any", ops::Binary("Equal", ops::ExpandDims(values, 2), sets), {2});
+}
+
+// Whether the values go to the child "true".
+Output Holds(const NodeContext& c, const Tables& tables, const Output& at, const Output& values) {
+  const Output thresholds = ops::Gather(tables.thresholds, at);
+  Output holds;
+  for (int64_t mode : tables.used) {
+    const Output compared = mode == kMember ? IsMember(tables, at, values) : ops::Binary(kTreeModes[mode].op, values, thresholds);
+    if (!holds.valid()) {
+      holds = compared;
+      continue;
+    }
+    holds = ops::Select(ops::Binary("Equal", ops::Gather(tables.modes, at), static_cast<double>(mode)), compared, holds);
+  }
+  if (!tables.tracks.valid()) return holds;
+  const Output tracks = ops::Binary("NotEqual", ops::Gather(tables.tracks, at), 0);
   const Output missing = c.b.Op("LogicalAnd", {ops::Unary("IsNan", values), tracks});
   return c.b.Op("LogicalOr", {holds, missing});
 }
@@ -136,12 +219,10 @@ Output LeavesOf(const NodeContext& c, const Forest& forest, const Output& x) {
   const Output flat = ops::Reshape(x, {rows * columns});
   const Output row = ops::Reshape(ops::Cast(ops::Range(c.b.Int(0), c.b.Int(rows), c.b.Int(1)), DataType::kInt64), {rows, 1});
   const Output first = row * static_cast<double>(columns);
-  IntList next;
-  for (const std::array<int64_t, 2>& pair : forest.children) next.insert(next.end(), pair.begin(), pair.end());
-  const Output features = LongVector(c.b, forest.features), children = LongVector(c.b, next);
-  for (int level = 0; level < forest.levels; ++level) {
-    const Output values = ops::Gather(flat, first + ops::Gather(features, at));
-    at = ops::Gather(children, at * 2.0 + ops::Cast(Holds(c, forest, at, values), DataType::kInt64));
+  const Tables tables = TablesOf(c, forest, x.dtype());
+  for (int64_t level = 0; level < forest.levels && c.b.ok(); ++level) {
+    const Output values = ops::Gather(flat, first + ops::Gather(tables.features, at));
+    at = ops::Gather(tables.children, at * 2.0 + ops::Cast(Holds(c, tables, at, values), DataType::kInt64));
   }
   return at;
 }
@@ -211,14 +292,19 @@ absl::Status ExpectBase(const NodeContext& c, const std::vector<double>& base, i
   return c.Error(absl::StrCat("base_values has ", base.size(), " numbers, expected ", count));
 }
 
+absl::Status ExpectTargets(const NodeContext& c, int64_t targets, const Forest& forest) {
+  constexpr int64_t kMostWeights = int64_t{1} << 28;
+  if (targets >= 1 && targets <= kMostWeights / forest.size()) return absl::OkStatus();
+  return c.Error(absl::StrCat("n_targets is ", targets, " for ", forest.size(), " nodes"));
+}
+
 absl::Status TreeEnsembleRegressor(NodeContext& c) {
   MR_RETURN_IF_ERROR(c.ExpectInputs(1, 1));
   MR_ASSIGN_OR_RETURN(const Output x, FeatureRows(c));
   if (!x.valid()) return absl::OkStatus();
   MR_ASSIGN_OR_RETURN(const Forest forest, ReadForest(c, x.dim(1)));
   const int64_t targets = c.Int("n_targets", 1);
-  constexpr int64_t kMostWeights = int64_t{1} << 28;
-  if (targets < 1 || targets > kMostWeights / forest.size()) return c.Error(absl::StrCat("n_targets is ", targets, " for ", forest.size(), " nodes"));
+  MR_RETURN_IF_ERROR(ExpectTargets(c, targets, forest));
   MR_ASSIGN_OR_RETURN(const LeafWeights weights, ReadWeights(c, forest, "target", targets));
   MR_ASSIGN_OR_RETURN(Output scores, Aggregated(c, weights, LeavesOf(c, forest, x), x.dtype(), c.String("aggregate_function", "SUM")));
   MR_ASSIGN_OR_RETURN(const std::vector<double> base, TreeNumbers(c, "base_values"));
@@ -243,7 +329,7 @@ absl::Status SetOneScore(NodeContext& c, Output score, int64_t column, const Lea
     MR_ASSIGN_OR_RETURN(both, BothScores(c, score, weights.all_positive));
   } else {
     const Output none = ops::ZerosLike(score);
-    MR_ASSIGN_OR_RETURN(both, PostTransformed(c, column == 0 ? ops::Concat({score, none}, 1) : ops::Concat({none, score}, 1)));
+    MR_ASSIGN_OR_RETURN(both, PostTransformed(c, ops::Concat({none, score}, 1)));
   }
   c.Set(1, ops::Cast(both, DataType::kFloat));
   return absl::OkStatus();
@@ -281,9 +367,121 @@ absl::Status TreeEnsembleClassifier(NodeContext& c) {
   return absl::OkStatus();
 }
 
+// Integers in an attribute of every node of a TreeEnsemble.
+absl::StatusOr<IntList> OfNodes(const NodeContext& c, const char* name, int64_t count) {
+  IntList list = c.Ints(name, {});
+  if (static_cast<int64_t>(list.size()) == count) return list;
+  return c.Error(absl::StrCat(name, " has ", list.size(), " numbers, expected one for each of ", count, " nodes"));
+}
+
+// Sets of numbers, one after another, each behind it a NaN, for the nodes of mode kMember in order.
+absl::Status ReadMembers(const NodeContext& c, Forest& forest) {
+  MR_ASSIGN_OR_RETURN(const std::vector<double> numbers, TensorNumbers(c, "membership_values"));
+  auto at = numbers.begin();
+  for (int64_t node = 0; node < forest.size(); ++node) {
+    if (forest.modes[node] != kMember) continue;
+    if (at == numbers.end()) return c.Error("membership_values has fewer sets than there are nodes of mode BRANCH_MEMBER");
+    const auto end = std::find_if(at, numbers.end(), [](double value) { return std::isnan(value); });
+    forest.members[node].assign(at, end);
+    at = end == numbers.end() ? end : end + 1;
+  }
+  if (at != numbers.end()) return c.Error("membership_values has more sets than there are nodes of mode BRANCH_MEMBER");
+  constexpr int64_t kMostMembers = int64_t{1} << 28;
+  const int64_t sets = static_cast<int64_t>(forest.members.size()), most = forest.LargestSet();
+  if (sets + 1 > kMostMembers / most) return c.Unsupported(absl::StrCat(sets, " sets of up to ", most, " numbers"));
+  return absl::OkStatus();
+}
+
+// Opset 5's lists: nodes that branch, and leaves; `leaves` gets the number of the leaf at every node behind those that branch.
+absl::StatusOr<Forest> ReadBranches(const NodeContext& c, int64_t columns, int64_t leaf_count, IntList& leaves) {
+  Forest forest;
+  forest.features = c.Ints("nodes_featureids", {});
+  const int64_t count = forest.size();
+  const onnx_proto::AttributeProto* modes = c.Attribute("nodes_modes");
+  if (count == 0 || modes == nullptr) return c.Error("has no nodes");
+  MR_ASSIGN_OR_RETURN(const Tensor numbers, TensorFromOnnx(modes->t(), c.source().folder()));
+  if (!IsInteger(numbers.dtype())) return c.Error(absl::StrCat("nodes_modes is ", numbers.type().ToString(), ", expected uint8"));
+  MR_ASSIGN_OR_RETURN(forest.thresholds, TensorNumbers(c, "nodes_splits"));
+  if (numbers.num_elements() != count || static_cast<int64_t>(forest.thresholds.size()) != count) {
+    return c.Error("attributes of nodes are of different lengths");
+  }
+  MR_ASSIGN_OR_RETURN(const IntList no, OfNodes(c, "nodes_falsenodeids", count));
+  MR_ASSIGN_OR_RETURN(const IntList no_leaf, OfNodes(c, "nodes_falseleafs", count));
+  MR_ASSIGN_OR_RETURN(const IntList yes, OfNodes(c, "nodes_truenodeids", count));
+  MR_ASSIGN_OR_RETURN(const IntList yes_leaf, OfNodes(c, "nodes_trueleafs", count));
+  forest.tracks.resize(count, 0);
+  if (!c.Ints("nodes_missing_value_tracks_true", {}).empty()) {
+    MR_ASSIGN_OR_RETURN(forest.tracks, OfNodes(c, "nodes_missing_value_tracks_true", count));
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    forest.modes.push_back(numbers.IntAt(i));
+    if (forest.modes[i] < 0 || forest.modes[i] > kMember) return c.Unsupported(absl::StrCat("mode ", forest.modes[i], " of a node"));
+    if (forest.features[i] < 0 || forest.features[i] >= columns) return c.Error(absl::StrCat("feature ", forest.features[i], " of ", columns));
+  }
+  // A leaf that several nodes have in common is as many leaves.
+  forest.children.resize(count);
+  for (int64_t i = 0; i < count; ++i) {
+    for (int side = 0; side < 2; ++side) {
+      const int64_t child = side == 0 ? no[i] : yes[i];
+      const bool leaf = (side == 0 ? no_leaf : yes_leaf)[i] != 0;
+      if (child < 0 || child >= (leaf ? leaf_count : count)) return c.Error(absl::StrCat("node ", i, " has a child that is not there"));
+      forest.children[i][side] = leaf ? forest.size() : child;
+      if (!leaf) continue;
+      leaves.push_back(child);
+      forest.features.push_back(0);
+      forest.modes.push_back(-1);
+      forest.thresholds.push_back(0);
+      forest.tracks.push_back(0);
+      forest.children.push_back({forest.size() - 1, forest.size() - 1});
+    }
+  }
+  forest.roots = c.Ints("tree_roots", {});
+  for (int64_t root : forest.roots) {
+    if (root < 0 || root >= count) return c.Error(absl::StrCat("tree_roots has ", root, ", there are ", count, " nodes"));
+  }
+  if (forest.roots.empty()) return c.Error("tree_roots has no numbers");
+  MR_RETURN_IF_ERROR(FindLevels(c, forest, true));
+  MR_RETURN_IF_ERROR(ReadMembers(c, forest));
+  return forest;
+}
+
+absl::Status TreeEnsemble(NodeContext& c) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(1, 1));
+  MR_ASSIGN_OR_RETURN(const Output x, FeatureRows(c));
+  if (!x.valid()) return absl::OkStatus();
+  constexpr const char* kHow[] = {"AVERAGE", "SUM", "MIN", "MAX"};
+  constexpr const char* kTransforms[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"};
+  const int64_t how = c.Int("aggregate_function", 1), transform = c.Int("post_transform", 0);
+  if (how < 0 || how >= std::ssize(kHow)) return c.Error(absl::StrCat("aggregate_function is ", how));
+  if (transform < 0 || transform >= std::ssize(kTransforms)) return c.Error(absl::StrCat("post_transform is ", transform));
+  const IntList ids = c.Ints("leaf_targetids", {});
+  MR_ASSIGN_OR_RETURN(const std::vector<double> numbers, TensorNumbers(c, "leaf_weights"));
+  if (ids.size() != numbers.size() || ids.empty()) return c.Error("leaf_targetids and leaf_weights are of different lengths, or none");
+  IntList leaves;
+  MR_ASSIGN_OR_RETURN(const Forest forest, ReadBranches(c, x.dim(1), static_cast<int64_t>(ids.size()), leaves));
+  const int64_t targets = c.Int("n_targets", 1), branches = forest.size() - static_cast<int64_t>(leaves.size());
+  MR_RETURN_IF_ERROR(ExpectTargets(c, targets, forest));
+  LeafWeights weights{.targets = targets};
+  weights.values.resize(forest.size() * targets, 0);
+  weights.given.resize(weights.values.size(), false);
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    const int64_t id = ids[leaves[i]];
+    if (id < 0 || id >= targets) return c.Error(absl::StrCat("a leaf for target ", id, " of ", targets));
+    const int64_t place = (branches + static_cast<int64_t>(i)) * targets + id;
+    weights.values[place] = numbers[leaves[i]];
+    weights.given[place] = true;
+  }
+  weights.complete = targets == 1;
+  MR_ASSIGN_OR_RETURN(const Output scores, Aggregated(c, weights, LeavesOf(c, forest, x), x.dtype(), kHow[how]));
+  MR_ASSIGN_OR_RETURN(const Output y, PostTransformed(c, scores, kTransforms[transform]));
+  c.Set(0, ops::Cast(y, c.in(0).dtype()));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void AddTreeLowerings(LoweringTable& table) {
+  table.Add("ai.onnx.ml.TreeEnsemble", TreeEnsemble);
   table.Add("ai.onnx.ml.TreeEnsembleRegressor", TreeEnsembleRegressor);
   table.Add("ai.onnx.ml.TreeEnsembleClassifier", TreeEnsembleClassifier);
 }

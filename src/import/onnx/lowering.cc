@@ -36,6 +36,8 @@ const LoweringTable& LoweringTable::Builtin() {
     AddDetectionLowerings(*built);
     AddSignalLowerings(*built);
     AddMlLowerings(*built);
+    AddStringLowerings(*built);
+    AddSvmLowerings(*built);
     AddTreeLowerings(*built);
     AddOtherLowerings(*built);
     return built;
@@ -131,6 +133,12 @@ Output AsWide(const Output& x) {
     default: return x;
   }
 }
+
+bool IsUnsigned(DataType dtype) {
+  return dtype == DataType::kUint8 || dtype == DataType::kUint16 || dtype == DataType::kUint32 || dtype == DataType::kUint64;
+}
+
+Output Magnitude(const Output& x) { return IsUnsigned(x.dtype()) ? x : ops::Abs(x); }
 
 namespace {
 template <typename T>

@@ -149,6 +149,8 @@ void AddSamplingLowerings(LoweringTable& table);   // GridSample and its kin
 void AddSequenceLowerings(LoweringTable& table);   // sequences, optionals
 void AddShapeLowerings(LoweringTable& table);      // shapes, constants, casts
 void AddSignalLowerings(LoweringTable& table);     // Fourier transforms
+void AddStringLowerings(LoweringTable& table);     // strings joined, split, counted
+void AddSvmLowerings(LoweringTable& table);        // ai.onnx.ml: support vectors
 void AddTreeLowerings(LoweringTable& table);       // ai.onnx.ml: ensembles of trees
 
 // ---- What lowerings share
@@ -163,6 +165,9 @@ DataType TypeFromOnnx(int32_t type);
 Output Vector(GraphBuilder& b, DataType dtype, const std::vector<double>& values, Shape shape);
 // `x` as a type that the op computes in, for types that its kernels do not have; the result is cast back.
 Output AsWide(const Output& x);
+bool IsUnsigned(DataType dtype);
+// |x|: TensorFlow has no Abs of types without a sign.
+Output Magnitude(const Output& x);
 // numpy.matmul, in a wider type where there are no kernels.
 Output MatrixProduct(const Output& a, const Output& b);
 // The convolution of a Conv-like node, without a bias; window, padding and groups are its attributes.
