@@ -1,6 +1,8 @@
 #include "passes/rewrite/lower_xla.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "millrace/status.h"
@@ -83,22 +85,81 @@ absl::Status LowerXlaPad(XlaWriter& writer) {
   return absl::OkStatus();
 }
 
+struct XlaFormat {
+  DataType dtype, bits;
+  int64_t exponent, mantissa;
+  int64_t bias() const { return (int64_t{1} << (exponent - 1)) - 1; }
+};
+
+// As XLA does it, on the bits of the magnitude: rounded to even, then what is too large is infinite, and what has no normal number is zero.
+// By ops that a GPU has, too.
+XlaValue XlaRounded(XlaWriter& writer, const XlaValue& value, const XlaFormat& from, int64_t exponent, int64_t mantissa) {
+  const auto number = [&](int64_t bits) { return writer.Scalar(static_cast<double>(bits), from.bits); };
+  const auto bits_of = [&](const XlaValue& of) { return writer.Add("Bitcast", {of}, from.bits, of.dims, {{"T", of.dtype}, {"type", from.bits}}); };
+  const XlaValue sign = writer.Same("BitwiseAnd", {bits_of(value), writer.Scalar(-std::ldexp(1, from.exponent + from.mantissa), from.bits)});
+  XlaValue size = bits_of(writer.Same("Abs", {value}));
+  const int64_t cut = from.mantissa - mantissa;
+  if (cut > 0) {
+    const XlaValue last = writer.Same("BitwiseAnd", {size, number(int64_t{1} << cut)});
+    const XlaValue odd = writer.Cast(writer.Add("NotEqual", {last, number(0)}, DataType::kBool, size.dims), size.dtype);
+    size = writer.Same("AddV2", {writer.Same("AddV2", {size, odd}), number((int64_t{1} << (cut - 1)) - 1)});
+    size = writer.Same("BitwiseAnd", {size, number(-(int64_t{1} << cut))});
+  }
+  if (exponent < from.exponent) {
+    const int64_t bias = (int64_t{1} << (exponent - 1)) - 1, infinite = ((int64_t{1} << from.exponent) - 1) << from.mantissa;
+    const auto where = [&](const char* op, int64_t biased, int64_t then) {
+      const XlaValue applies = writer.Add(op, {size, number(biased << from.mantissa)}, DataType::kBool, size.dims);
+      size = writer.Add("SelectV2", {applies, number(then), size}, size.dtype, size.dims, {{"T", size.dtype}});
+    };
+    where("GreaterEqual", from.bias() + bias + 1, infinite);
+    where("Less", from.bias() - bias + 1, 0);
+  }
+  const XlaValue bits = writer.Same("BitwiseOr", {size, sign});
+  return writer.Add("Bitcast", {bits}, value.dtype, value.dims, {{"T", bits.dtype}, {"type", value.dtype}});
+}
+
+constexpr XlaFormat kXlaSingle = {DataType::kFloat, DataType::kInt32, 8, 23}, kXlaDouble = {DataType::kDouble, DataType::kInt64, 11, 52},
+                    kXlaHalf = {DataType::kHalf, DataType::kInt16, 5, 10}, kXlaBrain = {DataType::kBfloat16, DataType::kInt16, 8, 7};
+
+// By casts to a type that has so many bits and back, but for what XLA makes zero: what rounds to less than the type's smallest normal number.
+XlaValue XlaRoundedBy(XlaWriter& writer, const XlaValue& value, const XlaFormat& from, const XlaFormat& to) {
+  const XlaValue rounded = writer.Cast(writer.Cast(value, to.dtype), value.dtype);
+  if (to.exponent >= from.exponent) return rounded;
+  const double least = std::ldexp(1 - std::ldexp(1, -2 - static_cast<int>(to.mantissa)), 1 - static_cast<int>(to.bias()));
+  const XlaValue small = writer.Add("Less", {writer.Same("Abs", {value}), writer.Scalar(least, value.dtype)}, DataType::kBool, value.dims);
+  const XlaValue zero = writer.Same("Mul", {value, writer.Zero(value.dtype)});  // of its sign
+  return writer.Add("SelectV2", {small, zero, rounded}, value.dtype, value.dims, {{"T", value.dtype}});
+}
+
 absl::Status LowerXlaPrecision(XlaWriter& writer) {
+  static constexpr XlaFormat kFormats[] = {kXlaSingle, kXlaDouble, kXlaHalf, kXlaBrain};
   const int64_t exponent = writer.node().attrs.GetOr<int64_t>("exponent_bits", 0), mantissa = writer.node().attrs.GetOr<int64_t>("mantissa_bits", 0);
   const XlaValue value = writer.Input(0);
-  const auto holds = [&](DataType dtype, int64_t exponents, int64_t mantissas) {
-    return value.dtype == dtype && exponent >= exponents && mantissa >= mantissas;
-  };
-  if (holds(DataType::kFloat, 8, 23) || holds(DataType::kDouble, 11, 52) || holds(DataType::kHalf, 5, 10) || holds(DataType::kBfloat16, 8, 7)) {
+  const auto format = std::find_if(std::begin(kFormats), std::end(kFormats), [&](const XlaFormat& one) { return one.dtype == value.dtype; });
+  if (format == std::end(kFormats) || exponent < 1 || mantissa < 0) {
+    return writer.Refuse(absl::StrCat("keeps ", exponent, " bits of exponent and ", mantissa, " of mantissa of ", std::string(DataTypeName(value.dtype)),
+                                      ", expected at least 1 and 0 of a floating-point type"));
+  }
+  const bool single = value.dtype == DataType::kFloat;
+  if (exponent >= format->exponent && mantissa >= format->mantissa) {
     writer.Finish(value);
-    return absl::OkStatus();
+  } else if (single && exponent >= kXlaBrain.exponent && mantissa == kXlaBrain.mantissa) {
+    writer.Finish(XlaRoundedBy(writer, value, *format, kXlaBrain));
+  } else if (single && exponent == kXlaHalf.exponent && mantissa == kXlaHalf.mantissa) {
+    writer.Finish(XlaRoundedBy(writer, value, *format, kXlaHalf));
+  } else if (value.dtype == DataType::kDouble && exponent == kXlaSingle.exponent && mantissa == kXlaSingle.mantissa) {
+    writer.Finish(XlaRoundedBy(writer, value, *format, kXlaSingle));
+  } else {
+    // 16 bits are rounded as 32, of which GPUs have integers, unless the half's subnormal numbers stay.
+    const bool wider = format->bits == DataType::kInt16 && (exponent < format->exponent || value.dtype == DataType::kBfloat16);
+    const XlaFormat& rounds = wider ? kXlaSingle : *format;
+    const XlaValue number = writer.Cast(value, rounds.dtype);
+    const XlaValue rounded = XlaRounded(writer, number, rounds, exponent, mantissa);
+    const XlaValue nan = writer.Add("NotEqual", {number, number}, DataType::kBool, value.dims);
+    const XlaValue of_nan = mantissa > 0 ? number : writer.Scalar(std::numeric_limits<double>::infinity(), number.dtype);
+    const XlaValue made = writer.Add("SelectV2", {nan, of_nan, rounded}, number.dtype, value.dims, {{"T", number.dtype}});
+    writer.Finish(writer.Cast(made, value.dtype));
   }
-  const bool bfloat16 = exponent == 8 && mantissa == 7, half = exponent == 5 && mantissa == 10, single = exponent == 8 && mantissa == 23;
-  if (!bfloat16 && !half && !single) {
-    return writer.Refuse(absl::StrCat("keeps ", exponent, " bits of exponent and ", mantissa, " of mantissa, expected those of a type"));
-  }
-  const DataType narrow = bfloat16 ? DataType::kBfloat16 : half ? DataType::kHalf : DataType::kFloat;
-  writer.Finish(writer.Cast(writer.Cast(value, narrow), value.dtype));
   return absl::OkStatus();
 }
 

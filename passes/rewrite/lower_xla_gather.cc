@@ -89,7 +89,7 @@ class XlaIndexing {
     for (int64_t d : wide_) dims.push_back(sizes_[d]);
     dims.push_back(1);
     std::vector<XlaValue> columns;
-    for (int64_t d : indexed_) columns.push_back(Broadcast(Column(d, dims), dims));
+    for (int64_t d : indexed_) columns.push_back(writer_.Broadcast(Column(d, dims), dims));
     if (columns.size() == 1) return columns[0];
     const auto count = static_cast<int64_t>(columns.size());
     dims.back() = count;
@@ -109,11 +109,6 @@ class XlaIndexing {
     batch_ = PermutedBy(indices.dims, perm);
     perm.push_back(numbers_.index_vector);
     vectors_ = writer_.Transpose(indices, perm);
-  }
-
-  XlaValue Broadcast(const XlaValue& value, const Ints& dims) {
-    if (value.dims == dims) return value;
-    return writer_.Add("BroadcastTo", {value, writer_.Constant(dims)}, value.dtype, dims, {{"Tidx", DataType::kInt32}, {"T", value.dtype}});
   }
 
   // 0, 1, ... along one of `rank` dimensions
@@ -284,10 +279,11 @@ class XlaScattering {
 
   absl::Status Run() {
     static constexpr const char* kOps[][2] = {
-        {"AddV2", "TensorScatterAdd"}, {"Maximum", "TensorScatterMax"}, {"Minimum", "TensorScatterMin"}, {kXlaSecond, "TensorScatterUpdate"}};
+        {"AddV2", "TensorScatterAdd"}, {"Maximum", "TensorScatterMax"}, {"Minimum", "TensorScatterMin"}, {kXlaSecond, "TensorScatterUpdate"},
+        {"Mul", "UnsortedSegmentProd"}};
     const auto known = std::find_if(std::begin(kOps), std::end(kOps), [&](const auto& pair) { return op_ == pair[0]; });
     if (known == std::end(kOps)) {
-      return writer_.Refuse("joins updates by a function that is no sum, maximum, minimum or the update itself");
+      return writer_.Refuse("joins updates by a function that is no sum, product, maximum, minimum or the update itself");
     }
     XlaValue updates = Updates();
     if (indexing_.indexed().empty()) return WithoutIndices(updates);
@@ -299,7 +295,9 @@ class XlaScattering {
     const XlaValue places = indexing_.Places();
     const AttrMap attrs{{"T", operand_.dtype}, {"Tindices", places.dtype}};
     XlaValue made;
-    if (op_ == "AddV2" && OperandIsZero()) {
+    if (op_ == "Mul") {
+      MR_ASSIGN_OR_RETURN(made, Products(turned, updates, places));
+    } else if (op_ == "AddV2" && OperandIsZero()) {
       made = writer_.Add("ScatterNd", {places, updates, writer_.Cast(writer_.Constant(dims), places.dtype)}, operand_.dtype, dims, attrs);
     } else {
       made = writer_.Add((*known)[1], {turned, places, updates}, operand_.dtype, turned.dims, attrs);
@@ -371,17 +369,53 @@ class XlaScattering {
       turned = writer_.Pad(turned, none, one, writer_.Zero(turned.dtype));
       return absl::OkStatus();
     }
-    const bool sums = op_ == "AddV2", largest = op_ == "Maximum";
-    const bool exact = sums || IsFloating(updates.dtype);
+    const bool sums = op_ == "AddV2", multiplies = op_ == "Mul", largest = op_ == "Maximum";
+    const bool exact = sums || multiplies || IsFloating(updates.dtype);
     if (!exact) return writer_.Refuse("takes extremes of integers at indices that may lie outside");
     const double end = std::numeric_limits<double>::infinity();
-    const XlaValue nothing = writer_.Scalar(sums ? 0 : largest ? -end : end, updates.dtype);
+    const XlaValue nothing = writer_.Scalar(sums ? 0 : multiplies ? 1 : largest ? -end : end, updates.dtype);
     spread.resize(updates.dims.size(), 1);
     updates = writer_.Add("SelectV2", {writer_.Reshape(inside, spread), updates, nothing}, updates.dtype, updates.dims, {{"T", updates.dtype}});
     // Where they go does not matter, but it must be there.
     const XlaValue low = writer_.Same("Maximum", {vectors, writer_.Zero(vectors.dtype)});
     indexing_.set_vectors(writer_.Same("Minimum", {low, indexing_.LastVector()}));
     return absl::OkStatus();
+  }
+
+  // Of the operand's element at each of the indexed places and the updates that go there, in this order.
+  absl::StatusOr<XlaValue> Products(const XlaValue& turned, const XlaValue& updates, const XlaValue& places) {
+    const auto indexed = static_cast<int64_t>(indexing_.indexed().size());
+    const Ints& dims = turned.dims;
+    const int64_t rows = ProductOf(dims, 0, indexed), more = ProductOf(places.dims, 0, places.dims.size() - 1);
+    if (rows + more > std::numeric_limits<int32_t>::max()) {
+      return writer_.Refuse(absl::StrCat("multiplies ", more, " updates into ", rows, " places, expected less than 2^31 in all"));
+    }
+    const DataType index = DataType::kInt32;
+    const auto number = [&](int64_t value) { return writer_.Constant(Tensor::Scalar<int32_t>(static_cast<int32_t>(value))); };
+    const XlaValue own_rows = writer_.Add("Range", {number(0), number(rows), number(1)}, index, {rows}, {{"Tidx", index}});
+    const auto with_rest = [&](int64_t first) {
+      Ints all(dims.begin() + indexed, dims.end());
+      all.insert(all.begin(), first);
+      return all;
+    };
+    const auto joined = [&](const XlaValue& a, const XlaValue& b, const Ints& of) {
+      return writer_.Add("ConcatV2", {a, b, number(0)}, a.dtype, of, {{"N", int64_t{2}}, {"Tidx", DataType::kInt32}, {"T", a.dtype}});
+    };
+    const XlaValue factors = joined(writer_.Reshape(turned, with_rest(rows)), writer_.Reshape(updates, with_rest(more)), with_rest(rows + more));
+    const XlaValue products = writer_.Add("UnsortedSegmentProd", {factors, joined(own_rows, RowsOf(places, dims), {rows + more}), number(rows)}, turned.dtype,
+                                          with_rest(rows), {{"T", turned.dtype}, {"Tindices", index}, {"Tnumsegments", index}});
+    return writer_.Reshape(products, dims);
+  }
+
+  // Places of one dimension each, where all that are indexed are taken as one.
+  XlaValue RowsOf(const XlaValue& places, const Ints& dims) {
+    const int64_t indexed = places.dims.back(), count = places.num_elements() / indexed;
+    const XlaValue narrow = writer_.Cast(places, DataType::kInt32);
+    if (indexed == 1) return writer_.Reshape(narrow, {count});
+    Ints steps;
+    for (int64_t i = 0; i < indexed; ++i) steps.push_back(ProductOf(dims, i + 1, indexed));
+    const XlaValue apart = writer_.Same("Mul", {writer_.Reshape(narrow, {count, indexed}), writer_.Constant(steps)});
+    return writer_.Add("Sum", {apart, writer_.Constant({1})}, narrow.dtype, {count}, {{"T", narrow.dtype}, {"Tidx", DataType::kInt32}, {"keep_dims", false}});
   }
 
   bool OperandIsZero() const {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "graph/pool_geometry.h"
 #include "passes/control_flow/xla_ops.h"
 #include "passes/rewrite/lower_xla.h"
 #include "passes/rewrite/xla_bodies.h"
@@ -112,19 +113,20 @@ class XlaWindowReduction {
   absl::Status Run() {
     op_ = XlaBinaryOp(writer_.graph(), writer_.node(), "computation");
     static constexpr const char* kOps[] = {"AddV2", "Mul", "Maximum", "Minimum", "LogicalAnd", "LogicalOr"};
-    if (std::none_of(std::begin(kOps), std::end(kOps), [&](const char* known) { return op_ == known; })) {
-      return writer_.Refuse("joins elements by a function that is no sum, product, maximum, minimum, and, or");
+    if (std::none_of(std::begin(kOps), std::end(kOps), [&](const char* known) { return op_ == known; })) op_.clear();
+    if (op_.empty() && !XlaIsOfElements(writer_.graph(), writer_.node(), "computation", 1)) {
+      return writer_.Refuse("joins elements by a function that holds ops other than those of single elements");
     }
     const XlaValue output = writer_.Output();
     if (output.num_elements() == 0 || value_.num_elements() == 0) {
-      writer_.Finish(writer_.Add("BroadcastTo", {initial_, writer_.Constant(output.dims)}, output.dtype, output.dims, {{"Tidx", DataType::kInt32}}));
+      writer_.Finish(writer_.Broadcast(initial_, output.dims));
       return absl::OkStatus();
     }
     Dilate();
     const std::string key = XlaPoolKey(value_, windows_);
     const bool pools = Pools();
     XlaValue made = Cumulates() ? Cumulated() : pools ? Pooled() : Joined();
-    if (!StartsWithNothing()) made = writer_.Same(op_, {made, initial_});
+    if (!StartsWithNothing()) made = op_.empty() ? Join(initial_, made) : Join(made, initial_);
     writer_.Finish(made);
     const bool is_pool = pools && op_ == "Maximum" && StartsWithNothing();
     if (is_pool) pools_.largest.emplace(key, XlaValue{{writer_.id(), 0}, output.dtype, output.dims});
@@ -132,8 +134,13 @@ class XlaWindowReduction {
   }
 
  private:
+  XlaValue Join(const XlaValue& a, const XlaValue& b) {
+    return op_.empty() ? XlaAppliedTo(writer_, "computation", {a, b})[0] : writer_.Same(op_, {a, b});
+  }
+
   // The initial value changes nothing.
   bool StartsWithNothing() const {
+    if (op_.empty()) return false;
     const std::optional<double> start = writer_.Known(initial_);
     if (!start) return false;
     const double end = std::numeric_limits<double>::infinity();
@@ -199,7 +206,6 @@ class XlaWindowReduction {
     constexpr int64_t kLong = 8;
     const int64_t only = OnlyDim();
     if (only >= 0 && windows_[only].stride == 1 && windows_[only].size > kLong) return false;
-    // What pools give where nothing is larger is the smallest finite number: no window may hold pads alone.
     const bool some_pads = std::any_of(windows_.begin(), windows_.end(), [](const XlaWindow& window) { return window.low > 0 || window.high > 0; });
     return (op_ == "Maximum" || op_ == "Minimum") && !filled_ && (!some_pads || (StartsWithNothing() && XlaTakesPads(*images)));
   }
@@ -211,7 +217,9 @@ class XlaWindowReduction {
     if (sums) value = PadXlaImages(writer_, value, images, initial_);
     if (smallest) value = writer_.Same("Neg", {value});
     const std::string op = absl::StrCat(sums ? "AvgPool" : "MaxPool", volumes ? "3D" : "");
-    value = writer_.Add(op, {value}, value.dtype, XlaPooledDims(images, !sums), XlaPoolAttrs(images, value.dtype, !sums));
+    AttrMap attrs = XlaPoolAttrs(images, value.dtype, !sums);
+    if (!sums) attrs.Set(kPoolsAsXla, true);
+    value = writer_.Add(op, {value}, value.dtype, XlaPooledDims(images, !sums), std::move(attrs));
     if (smallest) value = writer_.Same("Neg", {value});
     int64_t area = 1;
     for (const XlaWindow& window : images.windows) area *= window.size;
@@ -219,7 +227,7 @@ class XlaWindowReduction {
     return writer_.Reshape(value, writer_.Output().dims);
   }
 
-  // Dimension by dimension, every window of two halves.
+  // Dimension by dimension, every window of two halves; a function's from the last dimension on, so that it has the elements in their order.
   XlaValue Joined() {
     const Ints none(windows_.size(), 0);
     Ints low = none, high = none, ones(windows_.size(), 1), strides = ones;
@@ -229,10 +237,14 @@ class XlaWindowReduction {
       strides[d] = windows_[d].stride;
     }
     XlaValue value = writer_.Pad(value_, low, high, initial_);
-    for (size_t d = 0; d < windows_.size(); ++d) value = JoinedAlong(value, d, windows_[d].size, windows_[d].dilation);
+    for (size_t i = 0; i < windows_.size(); ++i) {
+      const size_t d = op_.empty() ? windows_.size() - 1 - i : i;
+      value = JoinedAlong(value, d, windows_[d].size, windows_[d].dilation);
+    }
     if (strides == ones) return value;
-    const XlaValue begin = writer_.Constant(none), end = writer_.Constant(value.dims), steps = writer_.Constant(strides);
-    return writer_.Add("StridedSlice", {value, begin, end, steps}, value.dtype, writer_.Output().dims, {{"Index", DataType::kInt32}, {"T", value.dtype}});
+    const XlaValue end = writer_.Constant(value.dims);
+    const XlaValue begin = writer_.Cast(writer_.Constant(none), end.dtype), steps = writer_.Cast(writer_.Constant(strides), end.dtype);
+    return writer_.Add("StridedSlice", {value, begin, end, steps}, value.dtype, writer_.Output().dims, {{"Index", end.dtype}, {"T", value.dtype}});
   }
 
   XlaValue JoinedAlong(const XlaValue& value, size_t d, int64_t size, int64_t dilation) {
@@ -249,12 +261,13 @@ class XlaWindowReduction {
       if (rest % 2 == 1) {
         const int64_t count = value.dims[d] - (covered + length - 1) * dilation;
         const XlaValue more = from(block, covered * dilation, count);
-        joined = joined ? writer_.Same(op_, {from(*joined, 0, count), more}) : more;
+        joined = joined ? Join(from(*joined, 0, count), more) : more;
         covered += length;
       }
       if (rest > 1) {
         const int64_t count = value.dims[d] - (2 * length - 1) * dilation;
-        block = writer_.Same(op_, {from(block, 0, count), from(block, length * dilation, count)});
+        const XlaValue near = from(block, 0, count), far = from(block, length * dilation, count);
+        block = Join(near, far);
       }
     }
     return *joined;
@@ -264,7 +277,7 @@ class XlaWindowReduction {
   XlaPools& pools_;
   XlaValue value_, initial_;
   std::vector<XlaWindow> windows_;
-  std::string op_;
+  std::string op_;  // that joins two elements; empty where a function does
   bool filled_ = false;  // initial values stand between the elements, or beside them, in memory
 };
 
@@ -295,7 +308,8 @@ absl::Status LowerXlaSelectAndScatter(XlaWriter& writer, XlaPools& pools) {
   if (smallest) value = writer.Same("Neg", {value});
   const XlaImages unpadded = *images;
   if (!with_pads) value = PadXlaImages(writer, value, *images, writer.Scalar(-std::numeric_limits<double>::infinity(), value.dtype));
-  const AttrMap attrs = XlaPoolAttrs(*images, value.dtype, with_pads);
+  AttrMap attrs = XlaPoolAttrs(*images, value.dtype, with_pads);
+  attrs.Set(kPoolsAsXla, true);
   const Ints pooled_dims = XlaPooledDims(*images, with_pads);
   const std::string op = volumes ? "MaxPool3D" : "MaxPool";
   XlaValue pooled;

@@ -1,10 +1,12 @@
 #include "passes/rewrite/xla_bodies.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <optional>
 #include <set>
+#include <variant>
 
 #include "passes/control_flow/control_flow_ops.h"
 
@@ -80,13 +82,21 @@ class XlaKeySources {
       const Node& node = body_.node(now);
       if (node.op == kArgOp) arguments.insert(XlaPlaceOf(node));
       if (node.op == kArgOp || node.op == "Const") continue;
-      if (kept.count(node.op) == 0) return std::nullopt;
+      if (kept.count(node.op) == 0 && !KeepsOrder(node, now)) return std::nullopt;
       for (size_t i = 0; i < node.inputs.size(); ++i) open.push_back(body_.input(now, static_cast<int>(i)));
     }
     return arguments;
   }
 
  private:
+  // A cast of a constant, or to a type that has all numbers of the other.
+  bool KeepsOrder(const Node& node, OutputRef ref) const {
+    if (node.op != "Cast") return false;
+    const DataType from = node.attrs.GetOr("SrcT", DataType::kInvalid), to = node.attrs.GetOr("DstT", DataType::kInvalid);
+    if (body_.num_inputs(ref) == 1 && body_.node(body_.input(ref, 0)).op == "Const") return true;
+    return IsFloating(from) && IsFloating(to) && DataTypeSize(from) < DataTypeSize(to);
+  }
+
   const XlaBody& body_;
 };
 
@@ -156,20 +166,135 @@ class XlaScalars {
   std::map<OutputRef, std::optional<double>> known_;
 };
 
+// Of arguments (a, index, b, index).
+bool XlaChooses(const XlaBody& body, bool first, const std::vector<double>& arguments) {
+  XlaScalars scalars(body, arguments);
+  const std::optional<double> value = scalars.Of(body.result(0)), index = scalars.Of(body.result(1));
+  const double of_value = arguments[first ? 0 : 2];
+  return value && index && (*value == of_value || (std::isnan(*value) && std::isnan(of_value))) && *index == arguments[first ? 1 : 3];
+}
+
 bool XlaChoosesLike(const XlaBody& body, bool larger) {
   for (double a : {1.0, 2.0}) {
     for (double b : {1.0, 2.0}) {
       for (const bool first_is_earlier : {true, false}) {
-        const std::vector<double> arguments = {a, first_is_earlier ? 3.0 : 4.0, b, first_is_earlier ? 4.0 : 3.0};
-        const bool takes_first = a == b ? first_is_earlier : (a > b) == larger;
-        XlaScalars scalars(body, arguments);
-        if (scalars.Of(body.result(0)) != (takes_first ? arguments[0] : arguments[2])) return false;
-        if (scalars.Of(body.result(1)) != (takes_first ? arguments[1] : arguments[3])) return false;
+        const double index = first_is_earlier ? 3 : 4;
+        if (!XlaChooses(body, a == b ? first_is_earlier : (a > b) == larger, {a, index, b, 7 - index})) return false;
       }
     }
   }
   return true;
 }
+
+bool XlaChoosesNan(const XlaBody& body) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  return XlaChooses(body, true, {nan, 4, 1, 3}) && XlaChooses(body, false, {1, 3, nan, 4}) && XlaChooses(body, true, {nan, 3, nan, 4});
+}
+
+// Reshapes of a scalar, which stays one.
+bool XlaKeepsScalar(const Node& node) {
+  static const auto& kept = *new std::set<std::string>{"BroadcastTo", "Reshape", "Squeeze", "StopGradient", "PreventGradient", "EnsureShape"};
+  return kept.count(node.op) > 0;
+}
+
+bool XlaIsOfElement(const Node& node) {
+  static const auto& known = *new std::set<std::string>{
+      "Abs", "Acos", "Acosh", "Add", "AddV2", "Asin", "Asinh", "Atan", "Atan2", "Atanh", "BesselI0e", "BesselI1e", "Betainc", "BitwiseAnd", "BitwiseOr",
+      "BitwiseXor", "Cast", "Ceil", "Cos", "Cosh", "Digamma", "Div", "DivNoNan", "Equal", "Erf", "Erfc", "Erfinv", "Exp", "Expm1", "Floor", "FloorDiv",
+      "FloorMod", "Greater", "GreaterEqual", "Igamma", "Igammac", "Inv", "Invert", "IsFinite", "IsInf", "IsNan", "LeftShift", "Less", "LessEqual", "Lgamma",
+      "Log", "Log1p", "LogicalAnd", "LogicalNot", "LogicalOr", "Maximum", "Minimum", "Mod", "Mul", "MulNoNan", "Ndtri", "Neg", "NextAfter", "NotEqual",
+      "Polygamma", "Pow", "RealDiv", "Reciprocal", "Relu", "Relu6", "RightShift", "Rint", "Round", "Rsqrt", "Select", "SelectV2", "Sigmoid", "Sign", "Sin",
+      "Sinh", "Softplus", "Softsign", "Sqrt", "Square", "SquaredDifference", "Sub", "Tan", "Tanh", "TruncateDiv", "TruncateMod", "Xdivy", "Xlog1py", "Xlogy",
+      "Zeta"};
+  return known.count(node.op) > 0;
+}
+
+const Tensor* XlaScalarConst(const Node& node) {
+  const AttrValue* value = node.op == "Const" ? node.attrs.Find("value") : nullptr;
+  const Tensor* tensor = value == nullptr ? nullptr : std::get_if<Tensor>(value);
+  return tensor != nullptr && tensor->num_elements() == 1 ? tensor : nullptr;
+}
+
+bool XlaCalls(const Node& node) { return node.op == "PartitionedCall" || node.op == "StatefulPartitionedCall"; }
+
+// Whether results are made by ops of single elements alone, here and in the functions that are called.
+class XlaOfElements {
+ public:
+  explicit XlaOfElements(const Graph& graph) : graph_(graph) {}
+
+  bool Holds(const XlaBody& body, int64_t result, size_t arguments) {
+    std::set<OutputRef> seen;
+    return body.has_result(result) && HoldsAt(body, body.result(result), arguments, seen);
+  }
+
+ private:
+  bool HoldsAt(const XlaBody& body, OutputRef ref, size_t arguments, std::set<OutputRef>& seen) {
+    constexpr int kMostNodes = 1000;  // calls may be nested, or of themselves
+    if (!seen.insert(ref).second) return true;
+    if (++nodes_ > kMostNodes) return false;
+    const Node& node = body.node(ref);
+    if (node.op == kArgOp) return XlaPlaceOf(node) >= 0 && XlaPlaceOf(node) < static_cast<int64_t>(arguments);
+    if (XlaScalarConst(node) != nullptr) return true;
+    if (XlaKeepsScalar(node)) return !node.inputs.empty() && HoldsAt(body, body.input(ref, 0), arguments, seen);
+    const bool same_size = DataTypeSize(node.attrs.GetOr("T", DataType::kFloat)) == DataTypeSize(node.attrs.GetOr("type", DataType::kFloat));
+    const bool known = XlaIsOfElement(node) || (node.op == "Bitcast" && same_size) || (XlaCalls(node) && CalledHolds(node, ref.index));
+    if (!known || node.inputs.empty()) return false;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (!HoldsAt(body, body.input(ref, static_cast<int>(i)), arguments, seen)) return false;
+    }
+    return true;
+  }
+  bool CalledHolds(const Node& call, int64_t result) {
+    return Holds(XlaBody(XlaBodyNamed(graph_, call.attrs, "f")), result, call.inputs.size());
+  }
+
+  const Graph& graph_;
+  int nodes_ = 0;
+};
+
+DataType XlaTypeOf(const Node& node, const std::vector<XlaValue>& inputs) {
+  static const auto& truths = *new std::set<std::string>{"Equal",  "NotEqual",   "Less",      "LessEqual", "Greater", "GreaterEqual", "LogicalAnd",
+                                                         "LogicalOr", "LogicalNot", "IsFinite", "IsInf",    "IsNan"};
+  if (truths.count(node.op) > 0) return DataType::kBool;
+  if (node.op == "Cast") return node.attrs.GetOr("DstT", DataType::kInvalid);
+  if (node.op == "Bitcast") return node.attrs.GetOr("type", DataType::kInvalid);
+  return inputs[inputs.size() == 3 ? 1 : 0].dtype;  // a Select has a condition before its values
+}
+
+// Writes the ops of one function, scalars as tensors.
+class XlaApplying {
+ public:
+  XlaApplying(XlaWriter& writer, const XlaBody& body, const std::vector<XlaValue>& arguments) : writer_(writer), body_(body), arguments_(arguments) {}
+
+  XlaValue Of(OutputRef ref) {
+    const auto found = made_.find(ref);
+    return found != made_.end() ? found->second : made_.emplace(ref, Make(ref)).first->second;
+  }
+
+ private:
+  XlaValue Make(OutputRef ref) {
+    const Node& node = body_.node(ref);
+    if (node.op == kArgOp) return arguments_[XlaPlaceOf(node)];
+    if (const Tensor* value = XlaScalarConst(node)) return writer_.Constant(value->Reshaped(Shape()));
+    if (XlaKeepsScalar(node)) return Of(body_.input(ref, 0));
+    std::vector<XlaValue> inputs;
+    std::vector<int64_t> dims;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      inputs.push_back(Of(body_.input(ref, static_cast<int>(i))));
+      if (inputs.back().rank() > 0) dims = inputs.back().dims;
+    }
+    if (XlaCalls(node)) {
+      const XlaBody called(XlaBodyNamed(writer_.graph(), node.attrs, "f"));
+      return XlaApplying(writer_, called, inputs).Of(called.result(ref.index));
+    }
+    return writer_.Add(node.op == "Select" ? "SelectV2" : node.op, inputs, XlaTypeOf(node, inputs), dims, node.attrs);
+  }
+
+  XlaWriter& writer_;
+  const XlaBody& body_;
+  const std::vector<XlaValue>& arguments_;
+  std::map<OutputRef, XlaValue> made_;
+};
 
 }  // namespace
 
@@ -184,10 +309,30 @@ std::vector<XlaSortKey> XlaSortKeys(const Graph& graph, const Node& node, const 
   return keys;
 }
 
-std::string XlaArgOp(const Graph& graph, const Node& node, const char* attr) {
+XlaArg XlaArgOp(const Graph& graph, const Node& node, const char* attr) {
   const XlaBody body(XlaBodyNamed(graph, node.attrs, attr));
-  if (body.num_results() != 2 || !body.has_result(0) || !body.has_result(1)) return "";
-  return XlaChoosesLike(body, true) ? "ArgMax" : XlaChoosesLike(body, false) ? "ArgMin" : "";
+  if (body.num_results() != 2 || !body.has_result(0) || !body.has_result(1)) return {};
+  return {XlaChoosesLike(body, true) ? "ArgMax" : XlaChoosesLike(body, false) ? "ArgMin" : "", XlaChoosesNan(body)};
+}
+
+bool XlaIsOfElements(const Graph& graph, const Node& node, const char* attr, size_t results) {
+  const XlaBody body(XlaBodyNamed(graph, node.attrs, attr));
+  if (body.num_results() != results) return false;
+  XlaOfElements of_elements(graph);
+  for (size_t i = 0; i < results; ++i) {
+    if (!of_elements.Holds(body, static_cast<int64_t>(i), 2 * results)) return false;
+  }
+  return true;
+}
+
+std::vector<XlaValue> XlaAppliedTo(XlaWriter& writer, const char* attr, const std::vector<XlaValue>& arguments) {
+  const XlaBody body(XlaBodyNamed(writer.graph(), writer.node().attrs, attr));
+  std::vector<int64_t> dims;
+  for (const XlaValue& argument : arguments) dims = argument.rank() > 0 ? argument.dims : dims;
+  XlaApplying applying(writer, body, arguments);
+  std::vector<XlaValue> results;
+  for (size_t i = 0; i < body.num_results(); ++i) results.push_back(writer.Broadcast(applying.Of(body.result(static_cast<int64_t>(i))), dims));
+  return results;
 }
 
 }  // namespace millrace

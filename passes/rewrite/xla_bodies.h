@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "millrace/graph.h"
+#include "passes/rewrite/xla_writer.h"
 
 namespace millrace {
 
@@ -22,8 +23,17 @@ struct XlaSortKey {
 std::vector<XlaSortKey> XlaSortKeys(const Graph& graph, const Node& node, const char* attr);
 
 // Of two pairs (value, index) the one with the larger value ("ArgMax"), or the smaller ("ArgMin"), of equal ones that with the
-// smaller index; empty for any other function.
-std::string XlaArgOp(const Graph& graph, const Node& node, const char* attr);
+// smaller index; `op` is empty for any other function.
+struct XlaArg {
+  std::string op;
+  bool nan_first = false;  // a NaN comes before any number, as JAX has it
+};
+XlaArg XlaArgOp(const Graph& graph, const Node& node, const char* attr);
+
+// Whether the function makes `results` numbers by ops that work on every element of tensors alone.
+bool XlaIsOfElements(const Graph& graph, const Node& node, const char* attr, size_t results);
+// What such a function makes of every element of `arguments`, which are scalars or have one shape; its results have that shape.
+std::vector<XlaValue> XlaAppliedTo(XlaWriter& writer, const char* attr, const std::vector<XlaValue>& arguments);
 
 }  // namespace millrace
 

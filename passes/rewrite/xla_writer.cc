@@ -1,6 +1,7 @@
 #include "passes/rewrite/xla_writer.h"
 
 #include <algorithm>
+#include <limits>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
@@ -59,6 +60,8 @@ XlaValue XlaWriter::Constant(const Tensor& value) {
 }
 
 XlaValue XlaWriter::Constant(const Ints& values) {
+  const auto wide = [](int64_t value) { return value > std::numeric_limits<int32_t>::max(); };
+  if (std::any_of(values.begin(), values.end(), wide)) return Constant(Tensor::Vector<int64_t>(values));
   const std::vector<int32_t> narrow(values.begin(), values.end());
   return Constant(Tensor::Vector<int32_t>(narrow));
 }
@@ -71,7 +74,15 @@ XlaValue XlaWriter::Cast(const XlaValue& value, DataType dtype) {
 }
 
 XlaValue XlaWriter::Reshape(const XlaValue& value, const Ints& dims) {
-  return dims == value.dims ? value : Add("Reshape", {value, Constant(dims)}, value.dtype, dims, {{"Tshape", DataType::kInt32}, {"T", value.dtype}});
+  if (dims == value.dims) return value;
+  const XlaValue shape = Constant(dims);
+  return Add("Reshape", {value, shape}, value.dtype, dims, {{"Tshape", shape.dtype}, {"T", value.dtype}});
+}
+
+XlaValue XlaWriter::Broadcast(const XlaValue& value, const Ints& dims) {
+  if (value.dims == dims) return value;
+  const XlaValue shape = Constant(dims);
+  return Add("BroadcastTo", {value, shape}, value.dtype, dims, {{"Tidx", shape.dtype}, {"T", value.dtype}});
 }
 
 XlaValue XlaWriter::Transpose(const XlaValue& value, const Ints& perm) {
@@ -90,17 +101,22 @@ XlaValue XlaWriter::Reverse(const XlaValue& value, const Ints& axes) {
 
 XlaValue XlaWriter::Slice(const XlaValue& value, const Ints& begin, const Ints& size) {
   if (size == value.dims) return value;
-  return Add("Slice", {value, Constant(begin), Constant(size)}, value.dtype, size, {{"Index", DataType::kInt32}, {"T", value.dtype}});
+  XlaValue from = Constant(begin), taken = Constant(size);
+  const DataType index = from.dtype == taken.dtype ? from.dtype : DataType::kInt64;
+  from = Cast(from, index);
+  taken = Cast(taken, index);
+  return Add("Slice", {value, from, taken}, value.dtype, size, {{"Index", index}, {"T", value.dtype}});
 }
 
 XlaValue XlaWriter::Pad(const XlaValue& value, const Ints& low, const Ints& high, const XlaValue& with) {
-  Ints dims, pads;
+  Ints dims;
+  std::vector<int32_t> pads;
   for (size_t d = 0; d < value.dims.size(); ++d) {
-    pads.insert(pads.end(), {low[d], high[d]});
+    pads.insert(pads.end(), {static_cast<int32_t>(low[d]), static_cast<int32_t>(high[d])});
     dims.push_back(low[d] + value.dims[d] + high[d]);
   }
   if (dims == value.dims) return value;
-  const XlaValue paddings = Reshape(Constant(pads), {value.rank(), 2});
+  const XlaValue paddings = Constant(Tensor::Vector<int32_t>(pads).Reshaped(Shape({value.rank(), 2})));
   const AttrMap attrs{{"Tpaddings", DataType::kInt32}, {"T", value.dtype}};
   if (Known(with) == 0.0) return Add("Pad", {value, paddings}, value.dtype, dims, attrs);
   return Add("PadV2", {value, paddings, with}, value.dtype, dims, attrs);

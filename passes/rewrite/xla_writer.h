@@ -50,11 +50,12 @@ class XlaWriter {
   XlaValue Same(const std::string& op, const std::vector<XlaValue>& inputs, AttrMap attrs = {}) {
     return Add(op, inputs, inputs[0].dtype, inputs[0].dims, std::move(attrs));
   }
-  XlaValue Constant(const Ints& values);                         // an int32 vector
+  XlaValue Constant(const Ints& values);                         // an int32 vector, of int64 where a number needs it
   XlaValue Constant(const Tensor& value);
   XlaValue Scalar(double value, DataType dtype);                 // any type that a Cast makes of a double
   XlaValue Cast(const XlaValue& value, DataType dtype);
   XlaValue Reshape(const XlaValue& value, const Ints& dims);
+  XlaValue Broadcast(const XlaValue& value, const Ints& dims);
   XlaValue Transpose(const XlaValue& value, const Ints& perm);   // a view where only dimensions of 1 move
   XlaValue Reverse(const XlaValue& value, const Ints& axes);
   XlaValue Slice(const XlaValue& value, const Ints& begin, const Ints& size);

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "glog/logging.h"
+#include "graph/pool_geometry.h"
 #include "graph/text.h"
 #include "graph/verify.h"
 #include "passes/control_flow/xla_ops.h"
@@ -36,7 +37,9 @@ std::string LowerXlaOf(const GoldenCase& golden) {
   if (!again.ok()) return absl::StrCat(again.status().message(), "\n");
   std::string text = now->empty() ? "unchanged\n" : "";
   for (int32_t i = 0; i < graph->num_ids(); ++i) {
-    if (graph->node(NodeId{i}).op != "Const") absl::StrAppend(&text, NodeToText(*graph, NodeId{i}, {.attrs = false}), "\n");
+    const Node& node = graph->node(NodeId{i});
+    const char* pools = node.attrs.GetOr(kPoolsAsXla, false) ? " as XLA" : "";
+    if (node.op != "Const") absl::StrAppend(&text, NodeToText(*graph, NodeId{i}, {.attrs = false}), pools, "\n");
   }
   return text;
 }

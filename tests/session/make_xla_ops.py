@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes tests/session/xla_ops.npz: a graph of XLA's ops as jax2tf writes them, what it is fed, and what TensorFlow makes of it.
+"""Writes tests/session/xla_ops.npz: a graph of XLA's ops as jax2tf writes them, what it is fed, and what TensorFlow makes of it:
+of the family `specials` what JAX does, since TensorFlow compiles extremes without regard to NaN, and walks windows in another order.
 
 Needs TensorFlow and JAX (2.21 and 0.4.38 were used):  cd tests/session && python make_xla_ops.py
 """
@@ -12,12 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 import tensorflow as tf
 from jax import lax
-from jax.experimental import jax2tf
+from jax.experimental import enable_x64, jax2tf
 
 tf1 = tf.compat.v1
 RANDOM = np.random.default_rng(0)
 CASES = []
-INF = np.inf
+INF, NAN = np.inf, np.nan
 NHWC, NCHW = ("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NCHW")
 
 
@@ -181,10 +182,105 @@ def orders():
     case("reduce_precision", lambda x: lax.reduce_precision(x, 8, 7), x)
 
 
+def functions():
+    """Elements joined by functions of a program's own, and products."""
+    join = lambda a, b: jnp.logaddexp(a, b)
+    for axes in ((0,), (1,), (0, 2), (1, 2), ()):
+        case("reduce_logaddexp_" + "_".join(map(str, axes)), lambda x, axes=axes: lax.reduce(x, np.float32(-INF), join, axes), floats(5, 7, 3))
+    case("reduce_maps", lambda x, y: lax.reduce((x, y), (np.float32(1), np.float32(0)), lambda a, b: (b[0] * a[0], b[0] * a[1] + b[1]), (0,)),
+         floats(11, 4), floats(11, 4))
+    case("reduce_last", lambda x: lax.reduce(x, np.float32(3), lambda a, b: b, (1,)), floats(3, 13, 2))
+    case("reduce_nothing", lambda x: lax.reduce(x, np.float32(3), join, (1,)), floats(3, 0, 2))
+    case("cumlogsumexp", lambda x: lax.cumlogsumexp(x, 1), floats(3, 7))
+    case("cumlogsumexp_gradient", gradient(lambda x: lax.cumlogsumexp(x, 0, reverse=True)), floats(11, 3))
+    case("window_last", lambda x: lax.reduce_window(x, np.float32(3), lambda a, b: b, (1, 3, 2, 1), (1, 2, 1, 1), "VALID"), floats(2, 6, 5, 3))
+    case("reduce_velocities", lambda x: lax.reduce(x, np.float32(0), lambda a, b: jnp.tanh(jnp.arctanh(a) + jnp.arctanh(b)), (1,)),
+         np.tanh(0.3 * floats(5, 7)))
+    case("reduce_lengths", lambda x: lax.reduce(x, np.float32(0), lambda a, b: jnp.sinh(jnp.arcsinh(a) + jnp.arcsinh(b)), (1,)), 0.3 * floats(5, 7))
+    case("reduce_remainders", lambda x: lax.reduce(x, np.int32(0), lambda a, b: lax.rem(a + b, np.int32(7)), (1,)), integers(0, 7, 5, 7))
+    case("reduce_modulo", lambda x: lax.reduce(x, np.float32(0), lambda a, b: jnp.round(jnp.mod(a + b, 7)), (1,)),
+         integers(0, 7, 5, 7).astype(np.float32))
+    case("window_logaddexp", lambda x: lax.reduce_window(x, np.float32(-INF), join, (1, 3, 2, 1), (1, 2, 1, 1), "SAME"), floats(2, 6, 5, 3))
+    x = floats(6, 5, 4)
+    case("scatter_mul_rows", lambda x, i, u: x.at[i].mul(u), x, ints(0, 5, 2, 2, 9), floats(5, 5, 4))
+    case("scatter_mul_columns", lambda x, i, u: x.at[:, i].mul(u), x, ints(0, 4, 2, 2), floats(6, 4, 4))
+    case("scatter_mul_pairs", lambda x, i, j, u: x.at[i, j].mul(u), x, ints(0, 5, 5, 9), ints(1, 4, 4, 0), floats(4, 4))
+    case("scatter_mul_one", lambda x, i, u: x.at[i].mul(u), x, np.array(3, np.int32), floats(5, 4))
+    case("scatter_mul_far_apart", lambda x, i, u: x.at[i].mul(u), np.array([1e-30, 2, 1e30, 4], np.float32), ints(0, 0, 2, 2, 1),
+         np.array([1e20, 2e20, 1e-25, 1e-25, -3], np.float32))
+    case("scatter_mul_slice", lambda x, u: x.at[1:3, ::2].mul(u), x, floats(2, 3, 4))
+    case("scatter_mul_integers", lambda x, i, u: x.at[i].mul(u), integers(-5, 5, 6, 3), ints(0, 5, 2, 2, 9), integers(-5, 5, 5, 3))
+    case("segment_prod", lambda x, i: jax.ops.segment_prod(x, i, 4), x, ints(0, 1, 1, 5, 2, 3))
+
+
+def specials():
+    """Values that are no finite numbers, gradients among equal ones, and a function that the order matters to."""
+    x = floats(5, 6)
+    x[1, 2] = x[2, 3] = x[2, 5] = x[4, 1] = NAN
+    x[0, 0] = x[4, 0] = INF
+    x[3] = -INF
+    for name in ("argmax", "argmin"):
+        for dtype in (jnp.float32, jnp.bfloat16):
+            case(f"{name}_nan_{jnp.dtype(dtype).name}", lambda x, name=name, dtype=dtype: getattr(jnp, name)(x.astype(dtype), 1), x)
+    for name in ("sort", "argsort"):
+        for descending in (False, True):
+            case(f"{name}_nan_{descending}", lambda x, name=name, descending=descending: getattr(jnp, name)(x, 1, descending=descending), x)
+    case("nanmedian", lambda x: jnp.nanmedian(x, 1), x)
+    case("sort_by_nan_and_another", lambda a, b: lax.sort((a, b), num_keys=2, dimension=0), np.array([0, NAN, 0, NAN, -0.0], np.float32), floats(5))
+    case("window_second_gradient", gradient(gradient(lambda x: lax.reduce_window(x, -INF, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID"))), floats(1, 6, 6, 2))
+    case("window_last_positive", lambda x: lax.reduce_window(x, np.float32(-1), lambda a, b: jnp.where(b > 0, b, a), (1, 3, 2, 1), (1, 2, 1, 1), "SAME"),
+         floats(2, 6, 5, 3))
+    images = floats(2, 6, 6, 3)
+    images[0, 1, 1, 0] = NAN
+    images[0, 2:5, 2:5, 1] = images[1, :, :, 1] = -INF
+    images[0, :, :, 2] = INF
+    for name, start, op in (("max", -INF, lax.max), ("min", INF, lax.min)):
+        for kind, size, strides, padding in (("images", (1, 3, 3, 1), (1, 2, 2, 1), "SAME"), ("apart", (1, 2, 2, 1), (1, 2, 2, 1), "VALID"),
+                                             ("line", (1, 3, 1, 1), (1, 1, 1, 1), "SAME"), ("volume", (1, 2, 2, 2), (1, 2, 1, 1), "VALID")):
+            case(f"window_{name}_{kind}_not_finite",
+                 lambda x, start=start, op=op, size=size, strides=strides, padding=padding: lax.reduce_window(x, start, op, size, strides, padding), images)
+        case(f"cum{name}_not_finite", lambda x, name=name: getattr(lax, "cum" + name)(x, 1), images)
+    flat = integers(0, 2, 1, 4, 5, 6, 3).astype(np.float32)
+    for padding in ("VALID", "SAME"):
+        case(f"window_volume_of_equals_{padding}_gradient",
+             gradient(lambda x, padding=padding: lax.reduce_window(x, -INF, lax.max, (1, 2, 2, 2, 1), (1, 1, 2, 2, 1), padding)), flat)
+    for name in ("cummax", "cummin"):
+        case(name + "_long", lambda x, name=name: getattr(lax, name)(x, axis=0), floats(19, 2))
+    minus_nan = np.copysign(NAN, -1)
+    signs = np.array([0, -0.0, NAN, minus_nan, 1, -0.0, 0, -INF, minus_nan, NAN, INF, -1e-30, 2.5], np.float32)
+    for dtype in (np.float32, np.float64, jnp.float16, jnp.bfloat16):
+        wide = np.float64 if dtype == np.float64 else np.float32
+        for name in ("sort", "argsort"):
+            for descending in (False, True):
+                case(f"{name}_signs_{jnp.dtype(dtype).name}_{descending}",
+                     lambda x, name=name, dtype=dtype, wide=wide, descending=descending:
+                     getattr(jnp, name)(x.astype(dtype), descending=descending).astype(wide), signs.astype(wide))
+    edges = np.array([1e-39, 2.0**-14, 2.0**-14 * (1 - 2.0**-12), 2.0**-14 * (1 - 2.0**-11),
+                      -3e-5, -0.0, 65519, 65520, -7e4, 0.3, 2, NAN, minus_nan, INF, -INF], np.float32)
+    numbers = np.concatenate([edges, 100 * floats(30)])
+    for exponent, mantissa in ((5, 10), (8, 7), (5, 2), (4, 3), (8, 3), (3, 23), (2, 0)):
+        case(f"reduce_precision_{exponent}_{mantissa}",
+             lambda x, exponent=exponent, mantissa=mantissa: lax.reduce_precision(x, exponent, mantissa), numbers)
+    for dtype, formats in ((jnp.float16, ((4, 6), (5, 2), (3, 10))), (jnp.bfloat16, ((8, 3), (5, 7), (4, 2), (8, 0)))):
+        for exponent, mantissa in formats:
+            case(f"reduce_precision_{jnp.dtype(dtype).name}_{exponent}_{mantissa}",
+                 lambda x, dtype=dtype, exponent=exponent, mantissa=mantissa:
+                 lax.reduce_precision(x.astype(dtype), exponent, mantissa).astype(jnp.float32), numbers)
+    least = 2.0**-126
+    around = [least, -least, least * (1 - 2.0**-25), least * (1 - 2.0**-24), -least * (1 - 2.0**-24), 3e38, 3.5e38, -1e300, 1e-310, 1 / 3]
+    doubles = np.concatenate([numbers, around])
+    for exponent, mantissa in ((8, 23), (11, 20), (8, 7), (5, 10)):
+        case(f"reduce_precision_double_{exponent}_{mantissa}",
+             lambda x, exponent=exponent, mantissa=mantissa: lax.reduce_precision(x, exponent, mantissa), doubles)
+
+
 def main():
-    for family in (dots, pads, convolutions, gathers, scatters, windows, orders):
+    for family in (dots, pads, convolutions, gathers, scatters, windows, orders, functions):
         family()
-    fed, arrays, fetches = {}, {}, []
+    others = len(CASES)
+    specials()
+    special = {name for name, _, _ in CASES[others:]}
+    fed, arrays, fetches, by_jax = {}, {}, [], {}
     graph = tf1.Graph()
     with graph.as_default():
         for name, function, arguments in CASES:
@@ -193,11 +289,16 @@ def main():
                     fed[id(value)] = tf1.placeholder(value.dtype, value.shape, f"x{len(fed)}")
                     arrays[f"in/{fed[id(value)].op.name}"] = value
             taken = [fed[id(value)] for value in arguments]
-            results = jax.tree_util.tree_leaves(jax2tf.convert(function, native_serialization=False, with_gradient=False)(*taken))
-            fetches += [tf.identity(result, f"{name}/y{i}") for i, result in enumerate(results)]
+            with enable_x64(any(value.dtype == np.float64 for value in arguments)):
+                results = jax.tree_util.tree_leaves(jax2tf.convert(function, native_serialization=False, with_gradient=False)(*taken))
+                fetches += [tf.identity(result, f"{name}/y{i}") for i, result in enumerate(results)]
+                if name in special:
+                    results = jax.tree_util.tree_leaves(jax.jit(function)(*arguments))
+                    by_jax.update({f"out/{name}/y{i}": np.asarray(result) for i, result in enumerate(results)})
     with tf1.Session(graph=graph) as session:
         results = session.run(fetches, {f"{name[3:]}:0": value for name, value in arrays.items()})
     arrays.update({f"out/{one.op.name}": value for one, value in zip(fetches, results)})
+    arrays.update(by_jax)
     arrays["graph"] = np.frombuffer(graph.as_graph_def().SerializeToString(deterministic=True), np.uint8)
     np.savez_compressed("xla_ops.npz", **arrays)
 
