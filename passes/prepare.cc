@@ -180,6 +180,10 @@ absl::Status PrepareTypesOfSizes(const CompileRequest& request, Prepared& prepar
     // All else is answered. The plan asks for sizes only where it needs them.
     CompileRequest plan = request;
     plan.signature.ask = false;
+    // What was guessed may be right, and then nothing more is asked.
+    for (const std::string& fetch : prepared.asked) {
+      for (const std::string& question : QuestionsOf(fetch)) plan.signature.answers.emplace(question, Tensor::Scalar<bool>(true));
+    }
     Prepared planned;
     Signature needed_by_plan;
     if (Settled(PrepareTypesOfTaken(plan, planned, needed_by_plan))) return bounded;

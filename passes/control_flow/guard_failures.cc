@@ -42,7 +42,7 @@ bool GuardFailures(Graph& graph, const std::vector<GuardedNode>& guarded) {
   for (const auto& [id, guard] : guarded) {
     if (!graph.alive(id) || !graph.alive(guard.node)) continue;
     Node& node = graph.mutable_node(id);
-    if (node.inputs.empty() || node.inputs.size() >= kMostInputs) continue;
+    if (node.inputs.empty() || node.inputs.size() >= kMostInputs || node.op == "_Fetch") continue;  // what is there can be fetched
     if (!IsDynamic(graph, node) && !MayFail(graph, node)) continue;
     if (node.attrs.GetOr(kGuarded, false) || node.attrs.GetOr(kEitherShape, false)) continue;
     // A guard of several outputs that folded is known: the branch is taken, or nobody asks for it.

@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 #include <queue>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -180,36 +181,58 @@ class FrameFinder {
     return ~of;
   }
 
-  // Units of every frame, the lowest id first among those that may come next; a loop stands where its first Enter does.
+  // The unit of `frame` that the node is or is in: a frame is the unit ids + its index here. -1: it is not within.
+  int32_t UnitIn(int32_t frame, NodeId id) const {
+    const int32_t of = frame_of_[id.value];
+    if (of == frame) return id.value;
+    return Within(of, frame) ? graph_.num_ids() + ~Below(frame, of) : -1;
+  }
+
   absl::Status OrderUnits() {
-    const int32_t ids = graph_.num_ids();
-    // A frame is the unit ids + its index here.
-    const auto unit_in = [&](int32_t frame, NodeId id) {
-      const int32_t of = frame_of_[id.value];
-      if (of == frame) return id.value;
-      return Within(of, frame) && of != frame ? ids + ~Below(frame, of) : -1;
-    };
-    std::vector<int32_t> pending(ids + frames_.size(), 0);
-    std::vector<std::vector<int32_t>> after(ids + frames_.size());
-    std::vector<int32_t> place(ids + frames_.size());
-    for (int32_t i = 0; i < ids; ++i) place[i] = i;
-    for (size_t f = 1; f < frames_.size(); ++f) place[ids + f] = ids;
-    for (int32_t i = 0; i < ids; ++i) {
-      for (int32_t f = frame_of_[i]; f > 0 && graph_.alive(NodeId{i}); f = frames_[f].parent) {
-        place[ids + f] = std::min(place[ids + f], i);
-      }
+    while (true) {
+      const std::vector<std::vector<int32_t>> after = UnitsAfter();
+      std::vector<int32_t> pending(after.size(), 0);
+      if (SortUnits(after, pending)) break;
+      if (!SplitOnCircle(after, pending)) return CircleError(after, pending);
     }
+    NoteKept();
+    return absl::OkStatus();
+  }
+
+  // By unit: those that wait for it.
+  std::vector<std::vector<int32_t>> UnitsAfter() const {
+    const int32_t ids = graph_.num_ids();
+    std::vector<std::vector<int32_t>> after(ids + frames_.size());
     for (int32_t i = 0; i < ids; ++i) {
       for (const Fanout::Use& use : fanout_.of(NodeId{i})) {
         if (IsBackEdge(NodeId{i}, use.consumer)) continue;
         // The edge orders units of the innermost frame that holds both ends.
         int32_t frame = frame_of_[i];
         while (!Within(frame_of_[use.consumer.value], frame)) frame = frames_[frame].parent;
-        const int32_t from = unit_in(frame, NodeId{i}), to = unit_in(frame, use.consumer);
-        if (from == to) continue;
-        after[from].push_back(to);
-        ++pending[to];
+        const int32_t from = UnitIn(frame, NodeId{i}), to = UnitIn(frame, use.consumer);
+        if (from != to) after[from].push_back(to);
       }
+    }
+    for (size_t f = 1; f < frames_.size(); ++f) {
+      const int32_t first = frames_[f].first;  // says how many turns there are
+      if (first >= 0 && frames_[first].parent == frames_[f].parent) after[ids + first].push_back(ids + static_cast<int32_t>(f));
+    }
+    return after;
+  }
+
+  // Units of every frame, the lowest id first among those that may come next; a loop stands where its first Enter does. False where some
+  // wait for each other: these, and what comes after them, are pending.
+  bool SortUnits(const std::vector<std::vector<int32_t>>& after, std::vector<int32_t>& pending) {
+    const int32_t ids = graph_.num_ids();
+    std::vector<int32_t> place(after.size(), ids);
+    for (int32_t i = 0; i < ids; ++i) {
+      place[i] = i;
+      for (int32_t f = frame_of_[i]; f > 0 && graph_.alive(NodeId{i}); f = frames_[f].parent) {
+        place[ids + f] = std::min(place[ids + f], i);
+      }
+    }
+    for (const std::vector<int32_t>& next : after) {
+      for (int32_t unit : next) ++pending[unit];
     }
     using Entry = std::pair<int32_t, int32_t>;  // place, unit
     std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> ready;
@@ -221,6 +244,7 @@ class FrameFinder {
     for (int32_t i = 0; i < ids; ++i) {
       if (graph_.alive(NodeId{i})) begins(i);
     }
+    for (LoopFrame& frame : frames_) frame.units.clear();
     for (size_t f = 1; f < frames_.size(); ++f) begins(ids + static_cast<int32_t>(f));
     while (!ready.empty()) {
       const int32_t unit = ready.top().second;
@@ -233,7 +257,136 @@ class FrameFinder {
         if (--pending[next] == 0) ready.push({place[next], next});
       }
     }
-    return done < units ? CircleError(after, pending) : absl::OkStatus();
+    return done == units;
+  }
+
+  // Of the units that are pending, those that something pending waits for in turn: on circles, or between two.
+  static std::vector<bool> OnCircles(const std::vector<std::vector<int32_t>>& after, const std::vector<int32_t>& pending) {
+    std::vector<std::vector<int32_t>> before(after.size());
+    std::vector<int32_t> waiting(after.size(), 0);
+    std::vector<int32_t> ends;
+    std::vector<bool> on_circles(after.size());
+    for (size_t from = 0; from < after.size(); ++from) {
+      if (pending[from] == 0) continue;
+      on_circles[from] = true;
+      for (int32_t to : after[from]) before[to].push_back(static_cast<int32_t>(from));
+      waiting[from] = static_cast<int32_t>(after[from].size());
+      if (waiting[from] == 0) ends.push_back(static_cast<int32_t>(from));
+    }
+    while (!ends.empty()) {
+      const int32_t end = ends.back();
+      ends.pop_back();
+      on_circles[end] = false;
+      for (int32_t from : before[end]) {
+        if (--waiting[from] == 0) ends.push_back(from);
+      }
+    }
+    return on_circles;
+  }
+
+  // Opens a circle: a loop on one gets a later part for what waits for others on it. Of all the values that go round, the first comes out of
+  // a loop that needed none of them for it. False: there is no such loop.
+  bool SplitOnCircle(const std::vector<std::vector<int32_t>>& after, const std::vector<int32_t>& pending) {
+    const std::vector<bool> on_circles = OnCircles(after, pending);
+    for (size_t f = 1; f < frames_.size(); ++f) {
+      if (!on_circles[graph_.num_ids() + f]) continue;
+      const auto frame = static_cast<int32_t>(f);
+      const std::vector<bool> late = LateNodes(frame, on_circles);
+      if (!Leads(frame, late, on_circles)) continue;
+      MakeLaterPart(frame, late);
+      return true;
+    }
+    return false;
+  }
+
+  // Nodes within the frame that wait for units on circles with it, in one turn or another.
+  std::vector<bool> LateNodes(int32_t frame, const std::vector<bool>& on_circles) const {
+    const int32_t ids = graph_.num_ids();
+    std::vector<bool> late(ids);
+    std::vector<NodeId> next;
+    const auto add = [&](NodeId id) {
+      if (late[id.value] || !graph_.alive(id) || !Within(frame_of_[id.value], frame)) return;
+      late[id.value] = true;
+      next.push_back(id);
+    };
+    for (int32_t i = 0; i < ids; ++i) {
+      const int32_t unit = Within(frame_of_[i], frame) ? -1 : UnitIn(frames_[frame].parent, NodeId{i});
+      if (unit < 0 || !on_circles[unit]) continue;
+      for (const Fanout::Use& use : fanout_.of(NodeId{i})) add(use.consumer);
+    }
+    while (!next.empty()) {
+      const NodeId id = next.back();
+      next.pop_back();
+      for (const Fanout::Use& use : fanout_.of(id)) add(use.consumer);
+      if (!IsLoopCond(graph_.node(id))) continue;
+      for (int32_t i = 0; i < ids; ++i) {
+        if (Within(frame_of_[i], frame_of_[id.value])) add(NodeId{i});
+      }
+    }
+    return late;
+  }
+
+  // Whether what the frame gives to units on circles with it is not all late.
+  bool Leads(int32_t frame, const std::vector<bool>& late, const std::vector<bool>& on_circles) const {
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+      if (late[i] || !graph_.alive(NodeId{i}) || !Within(frame_of_[i], frame)) continue;
+      for (const Fanout::Use& use : fanout_.of(NodeId{i})) {
+        const bool leaves = !Within(frame_of_[use.consumer.value], frame) && !IsBackEdge(NodeId{i}, use.consumer);
+        const int32_t unit = leaves ? UnitIn(frames_[frame].parent, use.consumer) : -1;
+        if (unit >= 0 && on_circles[unit]) return true;
+      }
+    }
+    return false;
+  }
+
+  // Late nodes of the frame and of those within go to parts of their own; a frame all of whose nodes are late goes there as it is.
+  void MakeLaterPart(int32_t frame, const std::vector<bool>& late) {
+    std::vector<bool> has_early(frames_.size());
+    std::set<int32_t> has_late;
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+      if (!graph_.alive(NodeId{i}) || !Within(frame_of_[i], frame)) continue;
+      for (int32_t f = frame_of_[i]; f != frames_[frame].parent; f = frames_[f].parent) {
+        if (late[i]) has_late.insert(f);
+        if (!late[i]) has_early[f] = true;
+      }
+    }
+    std::map<int32_t, int32_t> later;
+    for (int32_t f : has_late) {
+      later[f] = has_early[f] ? static_cast<int32_t>(frames_.size()) : f;
+      if (!has_early[f]) continue;
+      LoopFrame part = frames_[f];
+      part.first = FirstPart(f);
+      frames_.push_back(std::move(part));
+    }
+    for (const auto& [f, part] : later) {
+      const auto around = later.find(frames_[f].parent);
+      if (around != later.end()) frames_[part].parent = around->second;
+    }
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+      if (late[i]) frame_of_[i] = later[frame_of_[i]];
+    }
+  }
+
+  int32_t FirstPart(int32_t frame) const { return frames_[frame].is_later_part() ? frames_[frame].first : frame; }
+
+  // What a turn gives to another part of its loop, or into loops within that.
+  void NoteKept() {
+    std::vector<bool> is_kept(graph_.num_ids());
+    const auto keep = [&](int32_t frame, NodeId id) {
+      if (!is_kept[id.value]) frames_[frame].kept.push_back(id);
+      is_kept[id.value] = true;
+    };
+    for (const LoopFrame& frame : frames_) {
+      if (frame.is_later_part()) keep(frame.first, frame.condition);
+    }
+    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
+      const int32_t from = FrameBehind(NodeId{i});
+      for (const Fanout::Use& use : fanout_.of(NodeId{i})) {
+        int32_t to = frame_of_[use.consumer.value];
+        while (to > 0 && FirstPart(to) != FirstPart(from)) to = frames_[to].parent;
+        if (from > 0 && to > 0 && to != from) keep(from, NodeId{i});
+      }
+    }
   }
 
   // Names a circle of units: those that still wait lead back to one of their own.

@@ -2,7 +2,9 @@
 #ifndef MILLRACE_PASSES_UNROLL_RUN_H_
 #define MILLRACE_PASSES_UNROLL_RUN_H_
 
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -35,6 +37,8 @@ struct Run {
   bool top = false;
   const NeededNodes* needed = nullptr;  // of the body; nullptr: all
   std::vector<NodeState> nodes;
+  // What later parts of loops take of turns: by the loop's first frame, and the suffix.
+  std::map<std::pair<int32_t, std::string>, std::vector<std::pair<NodeId, NodeState>>> kept;
 
   bool needs(NodeId id) const { return needed == nullptr || needed->nodes[id.value]; }
   bool in_loop() const { return !top || !suffix.empty(); }

@@ -32,19 +32,34 @@ absl::StatusOr<NodeId> StraightGraph::Add(Node node) {
       IsSwitch(node) || IsMerge(node) ||
       std::any_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) { return is_guarded(input.node); }) ||
       (node.op != "ControlTrigger" && std::any_of(node.control_inputs.begin(), node.control_inputs.end(), is_guarded));
-  const auto is_behind = [&](NodeId id) { return behind_write_[id.value]; };
-  const bool behind_write = WritesVariables(ops_, node.op) || std::any_of(node.control_inputs.begin(), node.control_inputs.end(), is_behind) ||
-                            std::any_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) { return is_behind(input.node); });
   const NodeId id = graph_.AddUnique(std::move(node));
   guarded_.resize(graph_.num_ids(), false);
   guarded_[id.value] = guarded;
+  const NodeId written = WrittenBy(id);
   // A constant in the place of a guarded node would have lost its guard.
   if (!tracker_.Track(id, !guarded)) TypeByHand(id);
   guarded_.resize(graph_.num_ids(), false);
   beyond_feeds_.resize(graph_.num_ids(), false);
   beyond_feeds_[id.value] = FollowsFromMoreThanFeeds(graph_.node(id));
-  behind_write_.resize(graph_.num_ids(), behind_write);
+  written_.resize(graph_.num_ids(), written);
   return id;
+}
+
+// Of a node that was just added.
+NodeId StraightGraph::WrittenBy(NodeId id) const {
+  const Node& node = graph_.node(id);
+  if (WritesVariables(ops_, node.op)) return id;
+  NodeId only;
+  bool several = false;
+  const auto look_at = [&](NodeId before) {
+    const NodeId write = written_[before.value];
+    several |= write.valid() && only.valid() && write != only;
+    if (write.valid()) only = write;
+  };
+  for (const OutputRef input : node.inputs) look_at(input.node);
+  for (const NodeId control : node.control_inputs) look_at(control);
+  // What waits for one in a branch does not run where the branch is not taken.
+  return several || (only.valid() && guarded_[only.value]) ? id : only;
 }
 
 // From what the nodes before it are known to follow from: a search behind each turn would pass all turns before it.
@@ -181,6 +196,7 @@ bool StraightGraph::FreeConstant(NodeId id) {
   Node& node = graph_.mutable_node(id);
   if (node.op != "Const" || guarded_[id.value]) return false;
   node.control_inputs.clear();
+  written_[id.value] = NodeId();
   return true;
 }
 

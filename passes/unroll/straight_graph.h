@@ -58,8 +58,9 @@ class StraightGraph {
   // Whether what it makes and is not known follows from more than feeds: variables, random numbers, what has no inputs.
   bool beyond_feeds(NodeId id) const { return beyond_feeds_[id.value]; }
 
-  // Whether it writes a variable, or comes after what does.
-  bool behind_write(NodeId id) const { return behind_write_[id.value]; }
+  // Whoever waits for this one comes after all writes of variables that the node comes after, or is: the write, or what comes after
+  // all of several. Invalid for none.
+  NodeId written(NodeId id) const { return written_[id.value]; }
   // Whether the node has become a constant, and as such waits for nobody from now on.
   bool FreeConstant(NodeId id);
 
@@ -87,6 +88,7 @@ class StraightGraph {
   bool TypeHash(NodeId id);
   const TensorType* TypeOrNull(OutputRef ref) const;
   bool FollowsFromMoreThanFeeds(const Node& node) const;
+  NodeId WrittenBy(NodeId id) const;
   absl::StatusOr<OutputRef> Slice(const Origin& origin, OutputRef tensor, int64_t begin, int64_t end, bool drop_dimension);
 
   Graph graph_;
@@ -97,7 +99,7 @@ class StraightGraph {
   Questions questions_;
   std::vector<bool> guarded_;
   std::vector<bool> beyond_feeds_;
-  std::vector<bool> behind_write_;
+  std::vector<NodeId> written_;
   std::map<std::string, OutputRef> constants_;  // by type and bytes
   std::map<std::string, OutputRef> zeros_;      // by type
   std::set<OutputRef> zeros_refs_;

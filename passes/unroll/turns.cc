@@ -23,8 +23,13 @@ absl::Status Unroller::RunLoop(Run& run, int32_t frame) {
   const std::string suffix = run.suffix;
   for (int64_t turn = 0;; ++turn) {
     run.suffix = absl::StrCat(suffix, "/turn_", turn);
+    const std::pair<int32_t, std::string> of_turn{loop.is_later_part() ? loop.first : frame, run.suffix};
+    if (loop.is_later_part()) {
+      for (const auto& [id, state] : run.kept[of_turn]) run.nodes[id.value] = state;
+    }
     MR_RETURN_IF_ERROR(RunFrame(run, frame));
     MR_RETURN_IF_ERROR(KeepEffects(run, loop));
+    for (NodeId id : loop.kept) run.kept[of_turn].emplace_back(id, run.nodes[id.value]);
     const NodeState& condition = run.nodes[loop.condition.value];
     if (condition.dead) break;
     if (out_.Known(condition.values[0].ref)->IntAt(0) == 0) break;
@@ -46,7 +51,7 @@ absl::Status Unroller::RunLoop(Run& run, int32_t frame) {
       state.values.clear();
       state.values.push_back(std::move(value));
     }
-    if (next.empty()) {
+    if (next.empty() && !loop.is_later_part()) {
       return absl::InvalidArgumentError(absl::StrCat("loop '", loop.name, "' changes nothing, so it never ends"));
     }
   }
@@ -92,6 +97,7 @@ absl::StatusOr<bool> Unroller::Holds(const Node& loop, const std::string& turn, 
 
 absl::StatusOr<std::vector<Value>> Unroller::RunFunction(Run& run) {
   run.nodes.assign(run.body->graph.num_ids(), NodeState());
+  run.kept.clear();
   MR_RETURN_IF_ERROR(RunFrame(run, 0));
   std::vector<Value> results;
   for (NodeId result : run.body->results) {
@@ -111,6 +117,7 @@ absl::Status Unroller::KeepEffectsOfTurn(Run& turn, const std::string& name, std
   }
   if (in_branches.empty()) return absl::OkStatus();
   MR_ASSIGN_OR_RETURN(const NodeId taken, out_.AddTrigger(absl::StrCat(name, "/taken"), in_branches));
+  ends_of_writes_.insert(taken.value);
   AddOnce(taken, ends);
   return absl::OkStatus();
 }
@@ -130,8 +137,16 @@ absl::Status Unroller::EndTurn(Run& turn, const std::string& name, std::vector<V
   MR_RETURN_IF_ERROR(KeepEffectsOfTurn(turn, name, ends));
   AddOnce(std::exchange(turn.effects, NodeId()), ends);
   AddOnce(turn.enter, ends);
-  MR_ASSIGN_OR_RETURN(turn.enter, out_.AddNoOp(absl::StrCat(name, "/done"), std::move(ends)));
+  MR_ASSIGN_OR_RETURN(turn.enter, AddEnd(absl::StrCat(name, "/done"), ends));
   return absl::OkStatus();
+}
+
+// What waits for all of these, and is a write to constants that say they come after it where one of these is.
+absl::StatusOr<NodeId> Unroller::AddEnd(const std::string& name, const std::vector<NodeId>& ends) {
+  const bool writes = std::any_of(ends.begin(), ends.end(), [&](NodeId end) { return Writes(end); });
+  MR_ASSIGN_OR_RETURN(const NodeId all, out_.AddNoOp(name, ends));
+  if (writes) ends_of_writes_.insert(all.value);
+  return all;
 }
 
 namespace {
@@ -170,7 +185,7 @@ absl::Status Unroller::RunWhile(Run& run, NodeId id, const NodeCall& call, const
   if (run.enter.valid() || !controls.empty()) {
     std::vector<NodeId> waits = controls;
     AddOnce(run.enter, waits);
-    MR_ASSIGN_OR_RETURN(turn.enter, out_.AddNoOp(absl::StrCat(call.origin.name, "/enter"), std::move(waits)));
+    MR_ASSIGN_OR_RETURN(turn.enter, AddEnd(absl::StrCat(call.origin.name, "/enter"), waits));
   }
   std::vector<Value> values = call.inputs;
   for (Value& value : values) value.waits = nullptr;  // the first nodes wait instead
@@ -204,7 +219,7 @@ absl::Status Unroller::RunWhile(Run& run, NodeId id, const NodeCall& call, const
     if (out_.graph().node(value.ref.node).op != "Const") AddOnce(value.ref.node, ends);
   }
   NodeState& state = run.nodes[id.value];
-  MR_ASSIGN_OR_RETURN(state.made, out_.AddNoOp(call.origin.name, std::move(ends)));
+  MR_ASSIGN_OR_RETURN(state.made, AddEnd(call.origin.name, ends));
   state.values.assign(values.begin(), values.end());
   if (run.top && run.needs(id) && !(body->effects.empty() && condition->effects.empty())) result_.effects.push_back(call.origin.name);
   return absl::OkStatus();

@@ -33,7 +33,7 @@ bool TakesLists(const NodeCall& call) {
 
 absl::StatusOr<UnrollResult> Unroller::UnrollGraph(Graph& graph) {
   MR_ASSIGN_OR_RETURN(const std::unique_ptr<Body> body, bodies_.OfGraph(std::move(graph)));
-  has_references_ = HoldsAny(body->graph, [](const Node& node) { return node.op == "RefEnter"; });
+  has_references_ = HoldsAny(body->graph, [](const Node& node) { return node.op == "VariableV2" || node.op == "Variable"; });
   Run run;
   run.body = body.get();
   run.top = true;
@@ -114,6 +114,18 @@ absl::Status Unroller::LeaveOut(Run& run, NodeId id) {
   return absl::OkStatus();
 }
 
+// Who waits for what only passes a value on comes after the writes that the value comes after: what it reads of a reference tells.
+void Unroller::AddWrite(const Value& value, std::vector<NodeId>& controls) const {
+  const bool is_made = value.kind == Value::Kind::kTensor || value.kind == Value::Kind::kRow;
+  if (has_references_ && is_made) AddOnce(out_.written(value.ref.node), controls);
+}
+
+Waits Unroller::WithWrites(absl::Span<const Value> values, const Waits& waits) const {
+  std::vector<NodeId> writes;
+  for (const Value& value : values) AddWrite(value, writes);
+  return Together(waits, ToWaits(std::move(writes)));
+}
+
 // What the node waits for, beside what its inputs are made by.
 std::vector<NodeId> Unroller::ControlsOfCall(const Run& run, NodeId id, const NodeCall& call) const {
   const Node& node = call.node;
@@ -138,7 +150,8 @@ absl::Status Unroller::RunNode(Run& run, NodeId id) {
   if (!runs) return LeaveOut(run, id);
   std::vector<NodeId> controls = ControlsOfCall(run, id, call);
   if (node.op == kArgOp && run.arguments != nullptr) {
-    return PassOn(run, id, {(*run.arguments)[node.attrs.GetOr<int64_t>("index", 0)]}, nullptr);
+    const Value& argument = (*run.arguments)[node.attrs.GetOr<int64_t>("index", 0)];
+    return PassOn(run, id, {argument}, has_references_ ? argument.waits : nullptr);
   }
   if (node.op == kRetvalOp && !run.top) return PassOn(run, id, call.inputs, nullptr);
   const bool passes_on =
@@ -163,6 +176,7 @@ absl::Status Unroller::RunLoopCond(Run& run, NodeId id, NodeCall& call, std::vec
   MR_ASSIGN_OR_RETURN(const bool goes_on, Holds(call.node, call.origin.name, call.inputs[0]));
   const OutputRef asked = call.inputs[0].ref;
   if (out_.guarded(asked.node)) AddOnce(asked.node, controls);  // a loop in a branch ends there alone
+  AddWrite(call.inputs[0], controls);
   const Tensor* known = call.inputs[0].kind == Value::Kind::kTensor ? out_.Known(asked) : nullptr;
   if (known == nullptr || known->dtype() != DataType::kBool || known->shape().rank() != 0) {
     MR_ASSIGN_OR_RETURN(const OutputRef answer, out_.Constant(Tensor::Scalar<bool>(goes_on)));  // the frame's Switches must know
@@ -251,13 +265,13 @@ absl::Status Unroller::PassOn(Run& run, NodeId id, absl::Span<const Value> value
   NodeState& state = run.nodes[id.value];
   state.values.assign(values.begin(), values.end());
   for (Value& value : state.values) value.waits = Together(value.waits, waits);
-  state.waits = waits;
+  state.waits = WithWrites(values, waits);
   if (run.in_loop()) return absl::OkStatus();
   // What it stands for may have been made under its name just now.
   const std::string& name = run.body->graph.node(id).name;
   state.made = out_.graph().Find(name);
   if (state.made.valid()) return absl::OkStatus();
-  MR_ASSIGN_OR_RETURN(state.made, out_.AddNoOp(name, waits == nullptr ? std::vector<NodeId>() : *waits));
+  MR_ASSIGN_OR_RETURN(state.made, out_.AddNoOp(name, state.waits == nullptr ? std::vector<NodeId>() : *state.waits));
   return absl::OkStatus();
 }
 
@@ -306,12 +320,12 @@ absl::Status Unroller::Copy(Run& run, NodeId id, const NodeCall& call, const std
   const bool only_reads = def != nullptr && OnlyReads(*def) && run.in_loop() && !out_.guarded(state.made);
   const NodeId made = state.made;
   if (is_constant || only_reads) {
-    state.waits = ToWaits(controls);
+    state.waits = WithWrites(call.inputs, ToWaits(controls));
     state.made = NodeId();
   }
   if (is_constant) {
     state.values.push_back(Value::Of({made, 0}));
-    MR_ASSIGN_OR_RETURN(state.values[0].waits, WritesAmong(call.origin.name, controls));
+    MR_ASSIGN_OR_RETURN(state.values[0].waits, WritesAmong(call.origin.name, state.waits));
     return absl::OkStatus();
   }
   for (int32_t o = 0; o < run.body->outputs[id.value]; ++o) state.values.push_back(Value::Of(out_.Current({made, o})));
@@ -341,24 +355,38 @@ absl::Status Unroller::CopyConstant(Run& run, NodeId id, const std::vector<NodeI
   }
   run.nodes[id.value].waits = ToWaits(controls);
   run.nodes[id.value].values.push_back(Value::Of(made));
-  MR_ASSIGN_OR_RETURN(run.nodes[id.value].values[0].waits, WritesAmong(NameOf(run, node), controls));
+  MR_ASSIGN_OR_RETURN(run.nodes[id.value].values[0].waits, WritesAmong(NameOf(run, node), run.nodes[id.value].waits));
   return absl::OkStatus();
 }
 
 // What the consumers of a constant wait for: TensorFlow leaves it to a constant to say that they come after a write.
-absl::StatusOr<Waits> Unroller::WritesAmong(const std::string& name, std::vector<NodeId> controls) {
-  constexpr size_t kFew = 8;
+absl::StatusOr<Waits> Unroller::WritesAmong(const std::string& name, const Waits& waits) {
+  std::vector<NodeId> controls;
+  AddAll(waits, controls);
   controls.erase(std::remove_if(controls.begin(), controls.end(), [&](NodeId control) { return !Writes(control); }), controls.end());
-  if (controls.size() <= kFew) return ToWaits(std::move(controls));
-  // A counter would collect those of all its turns.
-  MR_ASSIGN_OR_RETURN(const NodeId all, out_.AddNoOp(absl::StrCat(name, "/written"), std::move(controls)));
+  return WrittenInFew(name, std::move(controls));
+}
+
+// A counter, and what a loop hands through, would collect the writes of all turns.
+absl::StatusOr<Waits> Unroller::WrittenInFew(const std::string& name, std::vector<NodeId> writes) {
+  constexpr size_t kFew = 8;
+  if (writes.size() <= kFew) return ToWaits(std::move(writes));
+  MR_ASSIGN_OR_RETURN(const NodeId all, out_.AddNoOp(absl::StrCat(name, "/written"), std::move(writes)));
   ends_of_writes_.insert(all.value);
   return ToWaits({all});
 }
 
+absl::StatusOr<Waits> Unroller::InFew(const std::string& name, std::vector<NodeId> controls) {
+  if (!has_references_) return ToWaits(std::move(controls));
+  const auto writes = std::stable_partition(controls.begin(), controls.end(), [&](NodeId control) { return out_.guarded(control) || !Writes(control); });
+  MR_ASSIGN_OR_RETURN(const Waits written, WrittenInFew(name, {writes, controls.end()}));
+  controls.erase(writes, controls.end());
+  return Together(ToWaits(std::move(controls)), written);
+}
+
 bool Unroller::Writes(NodeId made) const {
   if (ends_of_writes_.count(made.value) > 0) return true;
-  return has_references_ ? out_.behind_write(made) : WritesVariables(ops_, out_.graph().node(made).op);
+  return has_references_ ? out_.written(made).valid() : WritesVariables(ops_, out_.graph().node(made).op);
 }
 
 bool Unroller::IsReference(OutputRef ref) const {
@@ -383,14 +411,15 @@ absl::Status Unroller::RunSwitch(Run& run, NodeId id, NodeCall call) {
   }
   std::vector<NodeId> controls = ControlsOf(run, call.node);
   for (const Value& input : call.inputs) AddAll(input.waits, controls);
+  if (holds.has_value()) AddWrite(call.inputs[1], controls);
   Value data = call.inputs[0];
   if (holds.has_value()) {
     std::vector<Value> sides(2, Value::Dead());
     Value& live = sides[*holds ? 1 : 0];
     live = data;
     if (run.in_loop()) {
-      state.waits = ToWaits(controls);
-      live.waits = Together(live.waits, state.waits);
+      MR_ASSIGN_OR_RETURN(live.waits, InFew(NameOf(run, call.node), std::move(controls)));
+      state.waits = WithWrites({data}, live.waits);
     } else {
       MR_ASSIGN_OR_RETURN(state.made, out_.AddNoOp(call.node.name, controls));
       if (!controls.empty()) live.waits = Together(live.waits, ToWaits({state.made}));

@@ -14,6 +14,8 @@
 //                    forward loop keeps for the backward one needs no node at all; only stacking and concatenating does
 //   Switch, Merge    where the predicate is known, the other side is not made; the rest is left to lower_switches. With
 //                    choose_branches that is done to graphs without loops, too
+//   references       are read where the reader is (order_variable_accesses.h): who waits for a value that a loop passes on, or for what comes
+//                    out of it, waits for the writes which that value or the loop's condition came after
 //   random numbers   of one node go on with one stream from turn to turn, as in TensorFlow: the copies share it (kStreamAttr)
 //                    and draw in order; it is called loop:body:node or loop:cond:node, as no node is
 //

@@ -52,6 +52,7 @@ class Unroller {
   absl::Status RunWhile(Run& run, NodeId id, const NodeCall& call, const std::vector<NodeId>& controls);
   absl::StatusOr<std::vector<Value>> RunFunction(Run& run);
   absl::Status EndTurn(Run& turn, const std::string& name, std::vector<Value>& values);
+  absl::StatusOr<NodeId> AddEnd(const std::string& name, const std::vector<NodeId>& ends);
   absl::StatusOr<bool> Holds(const Node& loop, const std::string& turn, const Value& condition);
   void EndQuestions(Graph& graph);
   void KeepUnread(const Run& run, const Graph& graph);
@@ -62,7 +63,11 @@ class Unroller {
   absl::Status PassOn(Run& run, NodeId id, absl::Span<const Value> values, Waits waits);
   bool IsReference(OutputRef ref) const;
   bool Writes(NodeId made) const;
-  absl::StatusOr<Waits> WritesAmong(const std::string& name, std::vector<NodeId> controls);
+  void AddWrite(const Value& value, std::vector<NodeId>& controls) const;
+  Waits WithWrites(absl::Span<const Value> values, const Waits& waits) const;
+  absl::StatusOr<Waits> WritesAmong(const std::string& name, const Waits& waits);
+  absl::StatusOr<Waits> WrittenInFew(const std::string& name, std::vector<NodeId> writes);
+  absl::StatusOr<Waits> InFew(const std::string& name, std::vector<NodeId> controls);
   absl::Status DrawInOrder(const Run& run, const Node& node, Node& copy);
 
   std::string NameOf(const Run& run, const Node& node) const { return absl::StrCat(run.prefix, node.name, run.suffix); }
@@ -83,7 +88,7 @@ class Unroller {
   std::map<std::string, NodeId> last_draw_;  // by stream
   std::map<Literal, NodeId> pivots_;         // what runs where the literal holds
   std::set<int32_t> ends_of_writes_;         // nodes that stand for many writes
-  bool has_references_ = false;  // in loops: of which turn their values are is told by what waits for a write, however far behind it
+  bool has_references_ = false;  // of which turn their values are is told by what waits for a write, however far behind it
 };
 
 }  // namespace millrace

@@ -21,6 +21,9 @@ constexpr int64_t kMostGuesses = 64;
 constexpr int64_t kMostTurnsUntold = 1024;
 // Where guesses make run after run fail, so many runs go without.
 constexpr int64_t kMostWithoutGuesses = 16;
+// Runs in a row that find no more than one before them did: a few where guesses are wrong, or where other questions take the place of
+// those before; more where answers contradict each other.
+constexpr int64_t kMostInVain = 64;
 
 bool IsYes(const Tensor& answer) { return answer.dtype() == DataType::kBool && answer.num_elements() == 1 && answer.as<bool>()[0]; }
 
@@ -98,11 +101,18 @@ Checked Check(const Asked& asked, const Answers& told) {
   return checked;
 }
 
+absl::Status ContradictsItself(const Asked& asked, const Checked& checked) {
+  const std::string name = checked.certain == 0 ? "" : asked.questions[checked.certain - 1];
+  return absl::InternalError(absl::StrCat("question '", name, "': its answer is another one whenever it is told (", kMostInVain,
+                                          " runs), expected the same in all runs of a step"));
+}
+
 }  // namespace
 
 absl::Status FindAnswers(AskFunction ask, EnoughFunction enough, bool likely, int64_t too_many, Answers& answers) {
   Answers certain;
-  int64_t failures = 0, without_guesses = 0;  // in a row; runs to come
+  int64_t failures = 0, without_guesses = 0, in_vain = 0;  // in a row; runs to come; in a row
+  size_t most = 0;  // certain answers, in any run
   bool first = true;
   for (int64_t guesses = 1;;) {
     const Told told = WhatToTell(answers, guesses, first && !likely, too_many);
@@ -125,6 +135,8 @@ absl::Status FindAnswers(AskFunction ask, EnoughFunction enough, bool likely, in
     }
     const Checked checked = Check(*asked, told.answers);
     const bool nothing_new = checked.certain <= certain.size();
+    in_vain = checked.certain <= most ? in_vain + 1 : 0;
+    most = std::max(most, checked.certain);
     certain.clear();
     for (size_t i = 0; i < asked->questions.size(); ++i) {
       answers[asked->questions[i]] = asked->answers[i];
@@ -135,6 +147,7 @@ absl::Status FindAnswers(AskFunction ask, EnoughFunction enough, bool likely, in
       answers = std::move(certain);
       return absl::OkStatus();
     }
+    if (in_vain == kMostInVain) return ContradictsItself(*asked, checked);
     if (told.turns_alone) answers = certain;  // the turns behind the last one are no guesses for anything
     if (guesses > 0) failures = 0;
     const int64_t found = static_cast<int64_t>(certain.size());

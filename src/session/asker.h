@@ -43,7 +43,8 @@ using EnoughFunction = absl::FunctionRef<bool(const Answers& certain, bool ended
 
 // Turns `answers`, which may be those of another step or none, into those of this one. A run answers all that it is asked; what
 // follows from a wrong guess is asked again, and the answer to what does not stays. The error is that of a run in which nothing was
-// guessed. `likely`: they are those of several steps. `too_many`: so many turns, told nothing, are known to fail.
+// guessed, or Internal where run after run without guesses contradicts the one before. `likely`: they are those of several steps.
+// `too_many`: so many turns, told nothing, are known to fail.
 absl::Status FindAnswers(AskFunction ask, EnoughFunction enough, bool likely, int64_t too_many, Answers& answers);
 
 // What is known of a signature's questions from the steps before.

@@ -204,8 +204,8 @@ TEST(UnrollLoops, ErrorsNameTheNodeAndWhatIsWrong) {
        "y = TensorListStack(e, shape) {element_dtype=float}\n", "node 'y' (TensorListStack) takes 2147483647 items, more than 1000000 nodes"},
       {"n = Const() {dtype=int32, value=int32[]{2147483647}}\na = TensorArrayV3(n) {dtype=float}\n"
        "y = TensorArrayConcatV3(a, a:1) {dtype=float}\n", "node 'y' (TensorArrayConcatV3) takes 2147483647 items, more than 1000000 nodes"},
-      {"e = Enter(i) {T=int32, frame_name=\"f\"}\nc = LoopCond(e)\ns = Switch(e, c) {T=int32}\nout = Exit(s) {T=int32}\n"
-       "n = Neg(out) {T=int32}\nback = Enter(n) {T=int32, frame_name=\"f\"}\n",
+      {"e = Enter(i) {T=int32, frame_name=\"f\"}\nm = Merge(e, back) {T=int32, N=2}\nc = LoopCond(m)\ns = Switch(m, c) {T=int32}\n"
+       "out = Exit(s) {T=int32}\nn = Neg(out) {T=int32}\nagain = Enter(n) {T=int32, frame_name=\"f\"}\nback = NextIteration(again) {T=int32}\n",
        "a loop takes in what comes out of it: loop 'f' -> node 'n' -> loop 'f'"},
   };
   for (const auto& [nodes, message] : cases) {
@@ -238,6 +238,16 @@ TEST(UnrollLoops, FramesOfWhatIsNotThereEnd) {
     const absl::Status status = UnrollWith(nodes, &graph).status();
     EXPECT_TRUE(status.ok()) << nodes << status;
   }
+}
+
+// What follows from the loop enters it again, and nobody asks for it there.
+TEST(UnrollLoops, WhatEntersLateMayLeadNowhere) {
+  Graph graph;
+  const absl::Status status = UnrollWith("no = Const() {dtype=bool, value=bool[]{false}}\ne = Enter(no) {T=bool, frame_name=\"f\"}\nc = LoopCond(e)\n"
+                                         "h = Enter(x) {T=float, frame_name=\"f\"}\ns = Switch(h, c) {T=float}\nout = Exit(s) {T=float}\n"
+                                         "y = Neg(out) {T=float}\nback = Enter(y) {T=float, frame_name=\"f\"}\nlost = Exp(back) {T=float}\n", &graph).status();
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(graph.node(graph.Find("y")).inputs[0].node, graph.Find("x"));
 }
 
 // Its turns make no nodes, so that their number is all that grows.

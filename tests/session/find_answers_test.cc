@@ -146,6 +146,37 @@ TEST(FindAnswers, SizesThatFollowFromEachOtherAreFoundOneByOne) {
   }
 }
 
+// As where something that the answer follows from is left out of what asks.
+TEST(FindAnswers, AnAnswerThatNeverHoldsIsAnError) {
+  Answers answers;
+  int runs = 0;
+  const absl::Status status = FindAnswers([&](const Answers& so_far, int64_t) -> absl::StatusOr<Asked> {
+    ++runs;
+    const auto told = so_far.find("side");
+    const bool was_no = told != so_far.end() && !told->second.as<bool>()[0];
+    return Asked{{"sizes", "side"}, {Tensor::Scalar<bool>(true), Tensor::Scalar<bool>(was_no)}, false};
+  }, kNeverEnough, /*likely=*/false, kNoneTooMany, answers);
+  EXPECT_EQ(status.message(), "question 'side': its answer is another one whenever it is told (64 runs), expected the same in all runs of a step");
+  EXPECT_LE(runs, 70);
+}
+
+// Of two that follow from each other, one run after another finds one or both to hold.
+TEST(FindAnswers, AnswersThatContradictEachOtherAreAnError) {
+  Answers answers;
+  int runs = 0;
+  const absl::Status status = FindAnswers([&](const Answers& so_far, int64_t) -> absl::StatusOr<Asked> {
+    ++runs;
+    const auto told = [&](const char* name) {
+      const auto answer = so_far.find(name);
+      return answer == so_far.end() || answer->second.as<bool>()[0];
+    };
+    const bool a = told("a"), b = told("b");
+    return Asked{{"a", "b"}, {Tensor::Scalar<bool>(!a && !b), Tensor::Scalar<bool>(a && !b)}, false};
+  }, kNeverEnough, /*likely=*/false, kNoneTooMany, answers);
+  EXPECT_TRUE(absl::IsInternal(status)) << status;
+  EXPECT_LE(runs, 100);
+}
+
 TEST(FindAnswers, AnInterruptEndsAsking) {
   Answers answers;
   int runs = 0;

@@ -117,6 +117,72 @@ y = Neg(halved) {T=float}
 update = AssignAddVariableOp(n, one) ^y {dtype=int32}
 )";
 
+// An array as long as x has positive elements, on the side of a conditional that w decides.
+constexpr char kArray[] = R"(
+x = Placeholder() {dtype=float, shape=shape[6]}
+w = VarHandleOp() {dtype=float, shape=shape[], shared_name="w"}
+two = Const() {dtype=float, value=float[]{2}}
+init = AssignVariableOp(w, two) {dtype=float}
+now = ReadVariableOp(w) {dtype=float}
+zero = Const() {dtype=float, value=float[]{0}}
+p = Greater(now, zero) {T=float}
+sides = Switch(x, p) {T=float}
+more = Greater(sides:1, zero) {T=float}
+found = Where(more) {T=bool}
+shape = Shape(found) {T=int64, out_type=int32}
+none = Const() {dtype=int32, value=int32[]{0}}
+one = Const() {dtype=int32, value=int32[]{1}}
+first = Const() {dtype=int32, value=int32[1]{0}}
+n = Gather(shape, none) {Tparams=int32, Tindices=int32}
+array = TensorArrayV3(n) {dtype=int64, element_shape=shape[1], dynamic_size=false, clear_after_read=true, tensor_array_name=""}
+rows = Range(none, n, one) {Tidx=int32}
+written = TensorArrayScatterV3(array, rows, found, array:1) {T=int64}
+all = TensorArrayGatherV3(array, rows, written) {dtype=int64, element_shape=shape[1]}
+axes = Const() {dtype=int32, value=int32[2]{0, 1}}
+places = Sum(all, axes) {T=int64, Tidx=int32}
+taken = Cast(places) {SrcT=int64, DstT=float}
+other = Sum(sides, first) {T=float, Tidx=int32}
+either = Merge(other, taken) {T=float, N=2}
+y = Neg(either) {T=float}
+step = Const() {dtype=float, value=float[]{1}}
+update = AssignSubVariableOp(w, step) ^y {dtype=float}
+)";
+
+// Before that a loop of as many turns, but two at most: no question tells that the third one does not come.
+constexpr char kTwoTurns[] = R"(
+function below
+  i = _Arg() {T=int32, index=0}
+  n = _Arg() {T=int32, index=1}
+  less = Less(i, n) {T=int32}
+  r = _Retval(less) {T=bool, index=0}
+end
+function no
+  i = _Arg() {T=int32, index=0}
+  n = _Arg() {T=int32, index=1}
+  no = Const() {dtype=bool, value=bool[]{false}}
+  r = _Retval(no) {T=bool, index=0}
+end
+function goes_on
+  i = _Arg() {T=int32, index=0}
+  n = _Arg() {T=int32, index=1}
+  most = Const() {dtype=int32, value=int32[]{2}}
+  few = Less(i, most) {T=int32}
+  more = StatelessIf(few, i, n) {Tcond=bool, then_branch=&below, else_branch=&no}
+  r = _Retval(more) {T=bool, index=0}
+end
+function next
+  i = _Arg() {T=int32, index=0}
+  n = _Arg() {T=int32, index=1}
+  one = Const() {dtype=int32, value=int32[]{1}}
+  next = AddV2(i, one) {T=int32}
+  r0 = _Retval(next) {T=int32, index=0}
+  r1 = _Retval(n) {T=int32, index=1}
+end
+FILLED
+zero = Const() {dtype=int32, value=int32[]{0}}
+turns = StatelessWhile(zero, now) {T=[int32, int32], cond=&goes_on, body=&next}
+)";
+
 std::unique_ptr<Session> SessionOfSizes(const std::string& strategy, const char* text) {
   absl::StatusOr<Graph> graph = ParseGraphText(text);
   EXPECT_TRUE(graph.ok()) << graph.status();
@@ -138,6 +204,21 @@ TEST(OwnSizes, ASizeThatIsAVariablesValueIsFound) {
       EXPECT_EQ(got[0].shape(), Shape({2 + step, 2}));
       EXPECT_EQ(got[0].as<float>()[3], 1);
       EXPECT_EQ(got[1].IntAt(0), 2 + step);
+    }
+  }
+}
+
+TEST(OwnSizes, ASizeIsFoundBehindTurnsThatWereGuessed) {
+  const std::string text = absl::StrReplaceAll(kTwoTurns, {{"FILLED", kFilled}});
+  for (const char* strategy : {"baseline", "tensorflowmem", "planned"}) {
+    const std::unique_ptr<Session> session = SessionOfSizes(strategy, text.c_str());
+    ASSERT_TRUE(session->Run({}, {}, {"init"}, nullptr).ok());
+    for (int step = 0; step < 3; ++step) {
+      std::vector<Tensor> got;
+      const absl::Status ran = session->Run({}, {"twice:0", "turns:0"}, {"update"}, &got);
+      ASSERT_TRUE(ran.ok()) << strategy << ": " << ran;
+      EXPECT_EQ(got[0].shape(), Shape({2 + step, 2}));
+      EXPECT_EQ(got[1].IntAt(0), 2);
     }
   }
 }
@@ -188,6 +269,20 @@ TEST(OwnSizes, ALoopThatEndsByItsResultsMayGoOverThem) {
       EXPECT_EQ(got[0].shape(), Shape({2 + step, 2}));
       EXPECT_EQ(got[0].as<float>()[2], step % 2 == 0 ? -0.75f : -0.1875f);
       EXPECT_EQ(got[0].as<float>()[3], -1);
+    }
+  }
+}
+
+TEST(OwnSizes, AnArrayMayHaveOneOnOneSideOfAConditional) {
+  const Tensor x = Tensor::Vector<float>({0.5f, 3.5f, -1.0f, 1.5f, 2.5f, -0.5f});
+  for (const char* strategy : {"baseline", "tensorflowmem", "planned"}) {
+    const auto session = SessionOfSizes(strategy, kArray);
+    ASSERT_TRUE(session->Run({}, {}, {"init"}, nullptr).ok());
+    for (const float y : {-8.0f, -8.0f, -6.5f, -6.5f}) {
+      std::vector<Tensor> got;
+      const absl::Status ran = session->Run({{"x:0", x}}, {"y:0"}, {"update"}, &got);
+      ASSERT_TRUE(ran.ok()) << strategy << ": " << ran;
+      EXPECT_EQ(got[0].as<float>()[0], y);
     }
   }
 }

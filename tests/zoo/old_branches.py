@@ -1,5 +1,6 @@
 """TensorFlow 1's control flow, with gradients: conditionals in conditionals in loops, of predicates that are known and that are not;
-loops in conditionals, and such in loops; gathers, TensorArrays and recurrent layers on one side; arrays written on either side."""
+loops in conditionals, and such in loops; gathers, TensorArrays and recurrent layers on one side; arrays written on either side; gradients
+of loops that wait for what follows from them."""
 import itertools
 
 import numpy as np
@@ -96,6 +97,59 @@ LOOPS = {
 }
 
 
+def _scan(h, w):
+    return tf1.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, tf.tanh(a @ w)), (0, h), swap_memory=True)[1]
+
+
+def _behind(forward):
+    """The gradient waits for the loss, and so does the counter that it adds to loops of `forward`."""
+    @old_control_flow
+    def build():
+        x = tf1.placeholder(tf.float32, [5, 4], "x")
+        w = tf1.get_variable("w", initializer=numbers(4, 4, seed=3) * np.float32(0.5), use_resource=False)
+        loss = tf1.verify_tensor_all_finite(tf.reduce_mean(forward(x @ w, w) ** 2), "the loss")
+        with tf.control_dependencies([loss]):
+            return Net(loss, tf1.train.GradientDescentOptimizer(0.05).minimize(loss), {"x": numbers(5, 4)}, steps=4)
+    return build
+
+
+def _normed(h, name):
+    mean, variance = tf.nn.moments(h, [0])
+    for value, statistic in ((mean, "mean"), (variance, "variance")):
+        moving = tf1.get_variable(f"{name}_{statistic}", initializer=np.zeros(4, np.float32), use_resource=False, trainable=False)
+        tf1.add_to_collection(tf1.GraphKeys.UPDATE_OPS, tf1.assign_sub(moving, 0.1 * (moving - value)))
+    return (h - mean) * tf.math.rsqrt(variance + 1e-3)
+
+
+def _norms():
+    """Under UPDATE_OPS, as in DeepSpeech2."""
+    x = tf1.placeholder(tf.float32, [5, 4], "x")
+    ahead, back = [tf1.get_variable(name, initializer=numbers(4, 4, seed=seed), use_resource=False) for name, seed in (("ahead", 3), ("back", 4))]
+    both = _normed(_scan(x, ahead), "first") + _scan(x[::-1], back)
+    loss = tf.reduce_mean(_normed(_scan(both, ahead), "second") ** 3)
+    with tf.control_dependencies(tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)):
+        return Net(loss, tf1.train.GradientDescentOptimizer(0.05).minimize(loss), {"x": numbers(5, 4)}, steps=4)
+
+
+def _losses_behind_each_other():
+    x = tf1.placeholder(tf.float32, [5, 4], "x")
+    weights = [tf1.get_variable(f"w{i}", initializer=numbers(4, 4, seed=3 + i)) for i in (0, 1)]
+    losses = [tf.reduce_mean(_scan(x, w) ** 2) for w in weights]
+    gradients = []
+    for w, loss, other in zip(weights, losses, losses[::-1]):
+        with tf.control_dependencies([other]):
+            gradients.append((tf1.gradients(loss, w)[0], w))
+    return Net(tf.add_n(losses), tf1.train.GradientDescentOptimizer(0.05).apply_gradients(gradients), {"x": numbers(5, 4)}, steps=4)
+
+
+BEHIND = {
+    "scan": _scan,
+    "until": _until,
+    "branch": lambda h, w: tf1.cond(tf.reduce_mean(h) > 0.1, lambda: _scan(h, w), lambda: h * w[0]),
+    "rows": lambda h, w: tf1.scan(lambda a, row: tf.tanh(a + row), h),
+}
+
+
 def cases():
     for depth in (1, 2, 3):
         for names in itertools.product(PREDICATES, repeat=depth):
@@ -103,3 +157,7 @@ def cases():
     for name, forward in (GATHERS | LOOPS).items():
         yield name, _case(forward)
     yield "gather_reference", _case(GATHERS["gather_weights"], reference=True)
+    for name, forward in BEHIND.items():
+        yield f"behind_{name}", _behind(forward)
+    yield "behind_norms", old_control_flow(_norms)
+    yield "behind_each_other", old_control_flow(_losses_behind_each_other)

@@ -51,6 +51,43 @@ def references_in_frames():
     return Net(loss, sgd(loss), feeds)
 
 
+@old_control_flow
+def references_behind_what_enters():
+    """What is read before a loop and used in it is the memory of that moment: an update comes before what goes into the loop."""
+    feeds, x, y = xy()
+    w, u, count = ref("w", [3, 3]), ref("u", [3, 3]), ref("count", [], 0.0, False)
+    first = sgd(tf.reduce_mean((x @ u - y) ** 2))
+    with tf.control_dependencies([first, tf1.assign_add(count, 1.0)]):
+        start = tf.tanh(x)
+
+    def body(i, h):
+        with tf.control_dependencies([h]):
+            step = count * 0.1
+        return i + 1, tf.tanh(h @ w + step * (h @ u))
+    _, h = tf.while_loop(lambda i, h: i < 3, body, (0, start), parallel_iterations=1)
+    with tf.control_dependencies([h]):
+        after = count + 0.0
+    loss = tf.reduce_mean((h - y) ** 2)
+    return Net(loss, sgd(loss), feeds, fetches=(after,))
+
+
+@old_control_flow
+def references_behind_conditions():
+    """A condition writes each time that it is asked; what comes after the loop finds the last of it."""
+    feeds, x, y = xy()
+    w, count = ref("w", [3, 3]), ref("count", [], 0.0, False)
+
+    def goes_on(i, h):
+        with tf.control_dependencies([h]):
+            asked = tf1.assign_add(count, 1.0) + 0.0
+        return tf.logical_and(i < 2, asked < 100.0)
+    _, h = tf.while_loop(goes_on, lambda i, h: (i + 1, tf.tanh(h @ w)), (0, x), parallel_iterations=1)
+    with tf.control_dependencies([h]):
+        after = count + 0.0
+    loss = tf.reduce_mean((h - y) ** 2)
+    return Net(loss, sgd(loss), feeds, fetches=(after,))
+
+
 def parted_tables():
     feeds = {"ids": integers(10, 7, dtype=np.int64), "y": numbers(7, 4)}
     ids, y = (tf1.placeholder(v.dtype, v.shape, n) for n, v in feeds.items())
@@ -166,6 +203,6 @@ def newton():
 
 
 def cases():
-    return [(f.__name__, f) for f in (references_in_branches, references_in_frames, averages_of_references, clipped_references,
-                                      fetched_references, references_passed_on, newton, parted_tables, second_derivatives, growing_loop,
-                                      case_of_steps, scheduled_sampling)]
+    return [(f.__name__, f) for f in (references_in_branches, references_in_frames, references_behind_what_enters, references_behind_conditions,
+                                      averages_of_references, clipped_references, fetched_references, references_passed_on, newton, parted_tables,
+                                      second_derivatives, growing_loop, case_of_steps, scheduled_sampling)]
