@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "passes/access/does_not_fit.h"
 #include "passes/access/work_budget.h"
+#include "passes/pass_clock.h"
 
 namespace millrace {
 namespace {
@@ -39,6 +40,16 @@ constexpr Frugal kLessFrugal[] = {
     {"what is fastest where copies take 12 times as long", Wanted::kFastest, 12},
     {"what is fastest where copies take 50 times as long", Wanted::kFastest, 50},
 };
+
+// Beside a disk, in this order, as long as the step gets so much shorter; each for a part of the work. Nothing is left to gain near the bound.
+constexpr double kPricesBesideDisk[] = {2, 4, 8};
+constexpr double kWorkBesideDisk = 0.25, kLeastGain = 0.99, kNearBound = 1.02;
+
+// The bound has the disk's own time in it, which other plans may not have.
+bool WaitsForDisk(const ExecutionPlan& plan, const Machine& machine) {
+  const double of_disk = static_cast<double>(std::max(plan.bytes_to_disk, plan.bytes_from_disk)) / machine.disk_bytes_per_second;
+  return of_disk > 0 && (of_disk >= plan.lower_bound_seconds || plan.predicted_step_seconds > kNearBound * plan.lower_bound_seconds);
+}
 
 // Makes such plans, and knows what the one lacked that needed least.
 class Maker {
@@ -101,6 +112,26 @@ absl::StatusOr<Compiled> FindFrugalPlan(const CompileRequest& request, int32_t p
   if (absl::IsCancelled(other.status())) return other;
   const bool faster = other.ok() && other->plan.predicted_step_seconds < best->plan.predicted_step_seconds;
   return faster ? std::move(other) : std::move(best);
+}
+
+absl::StatusOr<Compiled> FindPlanBesideDisk(const CompileRequest& request, int32_t prepared_nodes, Compiled best, const CompileFunction& compile) {
+  if (!request.disk_tier || prepared_nodes > kLargeGraphNodes || request.work < 1 || request.options.plan_seconds > 0) return best;
+  const PassClock::Run run(request.clock, "dearer copies");
+  for (const double price : kPricesBesideDisk) {
+    if (!WaitsForDisk(best.plan, request.machine)) break;
+    CompileRequest dearer = request;
+    dearer.copy_price = price;
+    dearer.work = kWorkBesideDisk;
+    dearer.clock = nullptr;
+    absl::StatusOr<Compiled> other = compile(std::move(dearer), Wanted::kFastest);
+    const bool found_none = absl::IsResourceExhausted(other.status()) || absl::IsAborted(other.status());
+    if (!other.ok() && !found_none) return other;
+    if (!other.ok()) continue;
+    if (other->plan.predicted_step_seconds > kLeastGain * best.plan.predicted_step_seconds) break;
+    best = *std::move(other);
+    best.plan.notes.push_back(absl::StrCat("beside the disk this is faster: what is fastest where copies take ", price, " times as long"));
+  }
+  return best;
 }
 
 bool IsFrugal(const ExecutionPlan& plan) {

@@ -1,4 +1,5 @@
-// Frugal plans: where host memory is too small for the plan that the search found, others, of which fewer bytes leave the devices.
+// Frugal plans: where host memory is too small for the plan that the search found, or a disk below it too slow, others, of which fewer bytes leave
+// the devices.
 #ifndef MILLRACE_PASSES_FRUGAL_PLANS_H_
 #define MILLRACE_PASSES_FRUGAL_PLANS_H_
 
@@ -24,7 +25,10 @@ using CompileFunction = std::function<absl::StatusOr<Compiled>(CompileRequest re
 absl::StatusOr<Compiled> FindFrugalPlan(const CompileRequest& request, int32_t prepared_nodes, const absl::Status& missing,
                                         const CompileFunction& compile);
 
-// Whether it is such a plan, as its notes have it: several were made then.
+// What leaves the devices keeps the disk busy, too. Where the step waits for it, the fastest of `best` and plans for which copies are taken for dear.
+absl::StatusOr<Compiled> FindPlanBesideDisk(const CompileRequest& request, int32_t prepared_nodes, Compiled best, const CompileFunction& compile);
+
+// Whether it is one for which host memory was too small, as its notes have it: several were made then.
 bool IsFrugal(const ExecutionPlan& plan);
 
 }  // namespace millrace

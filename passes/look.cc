@@ -12,22 +12,30 @@ namespace {
 // Units of WorkBudget for a node of what is looked at.
 constexpr int64_t kLookWork = 300;
 
-// Compute seconds, and those of feeds that no operation can hide: they come in when the step has begun.
-double WithFeeds(const AccessGraph& access, const Machine& machine) {
-  double compute = 0, fed = 0, start = 0, most = 0;
-  for (const double seconds : access.seconds) compute += seconds;
+struct LeastSeconds {
+  double fed = 0;      // of compute, and of feeds that no operation can hide: they come in when the step has begun
+  double fetched = 0;  // and of fetches that none can hide: they go out when they are made
+};
+
+LeastSeconds LeastSecondsOf(const AccessGraph& access, const Machine& machine) {
+  double end = 0, in = 0, out = 0;
   std::vector<bool> seen(access.storages.size(), false);
+  auto fetch = access.fetches.begin();
   for (int32_t i = 0; i < access.num_operations(); ++i) {
     for (const Access& a : access.of(i)) {
       const StorageInfo& info = access.storages[a.storage];
       if (info.kind != StorageKind::kFeed || seen[a.storage]) continue;
       seen[a.storage] = true;
-      fed += static_cast<double>(info.size_bytes) / machine.to_device_bytes_per_second;
-      most = std::max(most, fed - start);
+      in += static_cast<double>(info.size_bytes) / machine.to_device_bytes_per_second;
     }
-    start += access.seconds[i];
+    end = std::max(end, in) + access.seconds[i];
+    if (fetch == access.fetches.end() || *fetch != i) continue;
+    ++fetch;
+    for (const Access& a : access.of(i)) {
+      out = std::max(out, end) + static_cast<double>(access.storages[a.storage].size_bytes) / machine.to_host_bytes_per_second;
+    }
   }
-  return compute + most;
+  return {end, std::max(end, out)};
 }
 
 }  // namespace
@@ -46,8 +54,9 @@ absl::StatusOr<Looked> Look(const CompileRequest& request, const Strategy& strat
   MR_ASSIGN_OR_RETURN(looked.devices, DecideDevices(request, strategy, ordered.partitioning, *ordered.inferred, quick, graph));
   double lost = 0;  // to copies
   for (const DevicePlan& device : looked.devices) {
-    const double compute = WithFeeds(device.device.access, request.machine);
-    const double step = std::max(compute, device.choice.predicted_seconds);
+    const LeastSeconds least = LeastSecondsOf(device.device.access, request.machine);
+    const double compute = least.fetched, step = std::max(compute, device.choice.predicted_seconds);
+    looked.fed_seconds = std::max({looked.fed_seconds, least.fed, device.timeline_seconds});
     looked.compute_seconds = std::max({looked.compute_seconds, compute, device.timeline_seconds});
     looked.step_seconds = std::max(looked.step_seconds, step);
     lost += step - compute;

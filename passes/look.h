@@ -21,7 +21,8 @@ struct Looked {
   std::vector<int32_t> partitions;  // per node: other orders of the same graph have others
   std::vector<DevicePlan> devices;
   double step_seconds = 0;
-  double compute_seconds = 0;       // with what feeds make it wait: no step of this graph is shorter
+  double compute_seconds = 0;       // with what feeds make it wait and how long fetches hang over: no step in this order is shorter
+  double fed_seconds = 0;           // the same without fetches, which other orders may make earlier
 };
 
 // Shares the work of `limits`. Aborted where the step is surely longer than `known_seconds`.

@@ -567,6 +567,7 @@ absl::StatusOr<Compiled> Compile(CompileRequest request) {
   if (IsOfHostMemory(compiled.status()) && strategy->order == Strategy::Order::kBest) {
     compiled = FindFrugalPlan(request, nodes, compiled.status(), compile);
   } else if (compiled.ok() && strategy->order == Strategy::Order::kBest) {
+    MR_ASSIGN_OR_RETURN(compiled, FindPlanBesideDisk(request, nodes, *std::move(compiled), compile));
     const auto compile_for_less = [](CompileRequest of, const PlanLimits& limits) {
       int32_t same = 0;
       return CompileOnce(std::move(of), Wanted::kFastest, limits, same);

@@ -22,6 +22,9 @@
 namespace millrace {
 namespace {
 
+// What is on its way to the host keeps its place beside the result that would take it, if it is no more than this part of the budget.
+constexpr int64_t kKeptPart = 16;
+
 // Nodes that run at once hold their memory at once: under a budget they get a small part of it.
 int64_t MaxJoinedBytes(int64_t budget_bytes) {
   constexpr int64_t kUnlimited = int64_t{64} << 20;
@@ -178,7 +181,10 @@ absl::StatusOr<std::vector<DevicePlan>> DecideDevices(const CompileRequest& requ
         plans[d].device = BuildDeviceGraph(graph, orders[d], inferred,
                                            {.max_joined_bytes = MaxJoinedBytes(request.options.BudgetOf(d)),
                                             .names = limits.effort == PlanEffort::kFull && (num_devices > 1 || !may_be_dropped),
-                                            .alignment = request.machine.tensor_alignment_bytes});
+                                            .alignment = request.machine.tensor_alignment_bytes,
+                                            .max_kept_bytes = strategy.order == Strategy::Order::kBest ? request.options.BudgetOf(d) / kKeptPart : 0,
+                                            .copy_latency_seconds = request.machine.copy_latency_seconds,
+                                            .to_host_bytes_per_second = request.machine.to_host_bytes_per_second});
       }
       devices.push_back(&plans[d].device);
     }

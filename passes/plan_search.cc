@@ -152,10 +152,11 @@ class Search {
     return BestKind() ? absl::OkStatus() : refused;
   }
 
-  // No other order is faster. Of small graphs another one may hide what this one waits for feeds, over several devices what they wait for each other.
+  // No other order is faster. Another one may make what is fetched earlier. Of small graphs it may hide what this one waits for feeds, over several
+  // devices what they wait for each other.
   bool IsFastest(const Looked& looked) const {
     const bool several = against_known_, small = request_.options.BudgetOf(0) > 0 && all_looks_ == kMostLooks;
-    double compute = several || (small && !few_orders_) ? 0 : looked.compute_seconds;
+    double compute = several || (small && !few_orders_) ? 0 : looked.fed_seconds;
     if (few_orders_) return looked.step_seconds <= kHidden * compute;
     for (const DevicePlan& device : looked.devices) {
       const std::vector<double>& seconds = several ? device.own_seconds : device.device.access.seconds;
@@ -167,7 +168,7 @@ class Search {
   // Those of which nothing comes that is faster than what is known. Computing again what looks slower makes it shorter, but not than it computes for.
   absl::Status DropSlowKinds() {
     for (std::optional<Looked>& kind : kinds_) {
-      const bool slow = kind && (kind->step_seconds > kSlowLook * limits_.known_seconds || kind->compute_seconds > kWorthASearch * limits_.known_seconds);
+      const bool slow = kind && (kind->step_seconds > kSlowLook * limits_.known_seconds || kind->fed_seconds > kWorthASearch * limits_.known_seconds);
       if (slow) kind.reset();
     }
     return BestKind() ? absl::OkStatus() : absl::AbortedError("no other order is faster");
@@ -186,7 +187,7 @@ class Search {
   double LeastCompute() const {
     double least = kNotKnown;
     for (const std::optional<Looked>& kind : kinds_) {
-      if (kind) least = std::min(least, kind->compute_seconds);
+      if (kind) least = std::min(least, kind->fed_seconds);
     }
     return least;
   }
@@ -195,7 +196,7 @@ class Search {
   // looks, since there are more searches beside this one.
   std::vector<Looked> ToRewrite() {
     const int best = *BestKind();
-    least_compute_seconds_ = few_orders_ ? kinds_[best]->compute_seconds : LeastCompute();
+    least_compute_seconds_ = few_orders_ ? kinds_[best]->fed_seconds : LeastCompute();
     std::vector<Looked> orders;
     orders.push_back(*std::move(kinds_[best]));
     const bool dear = orders[0].devices.size() > 1 && all_looks_ <= kFewLooks;

@@ -33,6 +33,9 @@ NodeRole RoleOfNode(const Node& node, const OpDef& def) {
   return def.is_view ? NodeRole::kView : NodeRole::kRuns;
 }
 
+// A node beside which something is kept touches at most so many times the largest of that.
+constexpr int64_t kRoomOfNode = 8;
+
 class Builder {
  public:
   Builder(Graph& graph, const DeviceOrder& order, const InferenceResult& inferred,
@@ -127,6 +130,7 @@ class Builder {
     result_.access.storages.reserve(next);
     last_use_.reserve(next);
     last_access_.reserve(next);
+    copied_at_.reserve(next);
   }
 
   // The same numbers on every device; what is received has the shape of what was sent.
@@ -168,6 +172,7 @@ class Builder {
     result_.access.storages.push_back({.kind = kind, .size_bytes = graph_.type(root).size_bytes()});
     last_use_.push_back(-1);
     last_access_.push_back(-1);
+    copied_at_.push_back(0);
     return static_cast<int32_t>(result_.root.size()) - 1;
   }
 
@@ -211,6 +216,15 @@ class Builder {
     return storage = NewStorage(ref, StorageKind::kVariable);
   }
 
+  // Whether an input that output `o` may overwrite can stay beside it: the node has much more than that.
+  bool HasRoomBeside(NodeId id, int32_t o) const {
+    const Node& node = graph_.node(id);
+    int64_t touched = inferred_.estimates[id.value].scratch_bytes;
+    for (OutputRef input : node.inputs) touched += graph_.type(input).size_bytes();
+    for (const TensorType& output : node.outputs) touched += output.size_bytes();
+    return node.outputs[o].size_bytes() <= options_.max_kept_bytes && touched <= kRoomOfNode * options_.max_kept_bytes;
+  }
+
   // The storage of an input that output `o` may overwrite: an activation whose last use is here.
   int32_t InPlaceStorage(NodeId id, const OpDef& def, int32_t o, int32_t position) {
     Node& node = graph_.mutable_node(id);
@@ -220,6 +234,7 @@ class Builder {
       if (storage == kNoStorage || result_.access.storages[storage].kind != StorageKind::kActivation) continue;
       if (last_use_[storage] != position) continue;
       if (result_.access.storages[storage].size_bytes != node.outputs[o].size_bytes()) continue;
+      if (copied_at_[storage] > seconds_ && HasRoomBeside(id, o)) continue;
       if (IsDynamic(id) && !NeverBroadcasts(id, input, o)) continue;
       const bool taken = std::any_of(node.in_place.begin(), node.in_place.end(),
                                      [&](const InPlace& other) { return other.input == input; });
@@ -267,7 +282,18 @@ class Builder {
       others_at_last_ = others_;
     }
     for (const Access& access : accesses) Merge(access);
+    seconds_ += added.seconds;
+    if (ToHost(id)) CopyToHost(accesses);
     result_.operations.back().nodes.push_back(std::move(added));
+  }
+
+  // If nothing else is copied, and no operation waits.
+  void CopyToHost(const AccessList& accesses) {
+    for (const Access& access : accesses) {
+      const auto bytes = static_cast<double>(result_.access.storages[access.storage].size_bytes);
+      lane_free_at_ = std::max(lane_free_at_, seconds_) + options_.copy_latency_seconds + bytes / options_.to_host_bytes_per_second;
+      copied_at_[access.storage] = lane_free_at_;
+    }
   }
 
   void AddDynamicTensors(NodeId id, OperationNode& added) {
@@ -357,6 +383,8 @@ class Builder {
   std::vector<int32_t> last_use_of_output_;  // position of the last node that takes it
   std::vector<int32_t> last_use_;            // per storage
   std::vector<int64_t> last_access_;         // per storage: into accesses; -1
+  std::vector<double> copied_at_;            // per storage: when its copy to the host is over
+  double seconds_ = 0, lane_free_at_ = 0;    // of operations so far; when the lane of copies out is free
   std::vector<int32_t> storage_of_variable_;
   int32_t others_ = 0, others_at_last_ = 0;  // others_before of this node, of the last operation's
   DeviceGraph result_;

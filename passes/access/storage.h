@@ -93,6 +93,9 @@ struct DeviceGraphOptions {
   int64_t max_joined_bytes = 0;  // nodes that join touch at most so many together
   bool names = true;             // of storages, as messages and BuildPlan need them
   int64_t alignment = kTensorAlignment;  // of addresses
+  // A result does not take the place of what is on its way to the host, for whose copy it would wait, where that is no larger.
+  int64_t max_kept_bytes = 0;
+  double copy_latency_seconds = 0, to_host_bytes_per_second = 1;
 };
 // Chooses in-place outputs, then lists storages and accesses. What a Recv brings is a storage of its own, in host memory
 // from the first operation after its Send on; it is named as that Recv until NameReceived. Needs what EstimateRuns finds.

@@ -50,10 +50,12 @@ int64_t BackAgain(const Schedule& schedule, int32_t r) {
   return again ? schedule.residences[next].first : static_cast<int64_t>(schedule.items.size());
 }
 
-// Stay r of a storage lasts to the position, unless the storage is there again before that.
-void KeepUntil(int64_t position, Schedule& schedule, int32_t r) {
+// Stay r of a storage lasts to the position, unless the storage is there again before that. Whether it is longer then.
+bool KeepUntil(int64_t position, Schedule& schedule, int32_t r) {
   const bool again = BackAgain(schedule, r) < static_cast<int64_t>(schedule.items.size());
-  if (!again) schedule.residences[r].last = std::max(schedule.residences[r].last, position);
+  if (again || position <= schedule.residences[r].last) return false;
+  schedule.residences[r].last = position;
+  return true;
 }
 
 // What leaves by a copy stays until the trial's lanes are done with it.
@@ -306,6 +308,25 @@ PackedTrial PackTrial(const GapGraph& gaps, int64_t budget_bytes, const std::vec
     packed.excess = ExcessOf(gaps, budget_bytes, schedule, memory);
   }
   return packed;
+}
+
+bool StayUntilFetched(const GapGraph& gaps, Schedule& schedule) {
+  const AccessGraph& graph = *gaps.graph;
+  std::vector<double> starts;
+  double end = 0, lane_free_at = 0;
+  bool longer = false;
+  for (const double seconds : graph.seconds) {
+    starts.push_back(end);
+    end += seconds;
+  }
+  for (const int32_t fetch : graph.fetches) {
+    for (int64_t k = graph.first_access[fetch]; k < graph.first_access[fetch + 1]; ++k) {
+      lane_free_at = std::max(lane_free_at, starts[fetch]) + gaps.out_seconds(graph.accesses[k].storage);
+      const auto behind = std::lower_bound(starts.begin() + fetch + 1, starts.end(), lane_free_at);
+      longer |= KeepUntil(schedule.position_of_operation[behind - starts.begin() - 1], schedule, schedule.residence_of[k]);
+    }
+  }
+  return longer;
 }
 
 }  // namespace millrace

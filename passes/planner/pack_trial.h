@@ -8,6 +8,7 @@
 
 #include <vector>
 
+#include "passes/access/schedule.h"
 #include "passes/access/swap_choice.h"
 #include "passes/memory/pack_blocks.h"
 #include "passes/planner/gaps.h"
@@ -34,6 +35,10 @@ PackedTrial PackTrial(const GapGraph& gaps, int64_t budget_bytes, const std::vec
 // for a while may be swapped beyond the decisions, where room is in pieces (idle_stays.h).
 PackedTrial PackTrialInTime(const GapGraph& gaps, int64_t budget_bytes, const std::vector<SwapDecision>& decisions,
                             const TrialResult& trial, int tries, int64_t most_work, bool may_send_away);
+
+// Of a schedule in which nothing else goes to the host: what is fetched keeps its place until its copy is over, as no operation waits for that then.
+// Whether anything keeps it for longer.
+bool StayUntilFetched(const GapGraph& gaps, Schedule& schedule);
 
 }  // namespace millrace
 

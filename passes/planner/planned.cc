@@ -18,6 +18,7 @@
 #include "passes/planner/lower_bound.h"
 #include "passes/planner/pack_trial.h"
 #include "passes/planner/place.h"
+#include "passes/planner/replay_packed.h"
 #include "passes/planner/select_gaps.h"
 #include "passes/planner/trial.h"
 #include "passes/planner/trial_maker.h"
@@ -475,13 +476,22 @@ class Portfolio {
   bool finished_ = false;
 };
 
-// Packs the choice; true when it fits, and the addresses are in it then.
-bool Pack(const AccessGraph& graph, int64_t budget_bytes, SwapChoice& choice) {
-  MemoryAssignment memory = PackMemory(graph, BuildSchedule(graph, choice), choice, budget_bytes);
-  if (memory.arena_bytes > budget_bytes) return false;
-  choice.residence_offsets = std::move(memory.residence_offsets);
-  choice.scratch_offsets = std::move(memory.scratch_offsets);
-  return true;
+// Packs the choice, whose fetched values keep their places where there is room; true when it fits, and the addresses and its step are in it then.
+bool Pack(const GapGraph& gaps, int64_t budget_bytes, SwapChoice& choice) {
+  const Schedule schedule = BuildSchedule(*gaps.graph, choice);
+  const auto fits = [&](const Schedule& packed) {
+    MemoryAssignment memory = PackMemory(*gaps.graph, packed, choice, budget_bytes);
+    if (memory.arena_bytes > budget_bytes) return false;
+    choice.residence_offsets = std::move(memory.residence_offsets);
+    choice.scratch_offsets = std::move(memory.scratch_offsets);
+    choice.predicted_seconds = ReplayPacked(gaps, schedule, choice);
+    return true;
+  };
+  if (!gaps.graph->fetches.empty()) {
+    Schedule roomy = schedule;
+    if (StayUntilFetched(gaps, roomy) && fits(roomy)) return true;
+  }
+  return fits(schedule);
 }
 
 void GiveReasons(const GapGraph& gaps, std::vector<SwapDecision>& decisions) {
@@ -505,8 +515,7 @@ PlannedSearch::PlannedSearch(GapGraph& gaps, int64_t budget_bytes, const PlanLim
     : state_(new State{gaps, budget_bytes, limits, WorkBudget(SearchWork(gaps.num_operations()))}) {
   if (gaps.full.empty() || *std::max_element(gaps.full.begin(), gaps.full.end()) <= budget_bytes) {
     SwapChoice choice = KeepEverything(*gaps.graph);
-    if (Pack(*gaps.graph, budget_bytes, choice)) {
-      choice.predicted_seconds = gaps.compute_seconds();
+    if (Pack(gaps, budget_bytes, choice)) {
       state_->everything = std::move(choice);
       return;
     }

@@ -92,7 +92,10 @@ absl::StatusOr<Node> AreaOf(const Node& user, const std::vector<TensorType>& sta
     layout.shapes.push_back(type.shape);
   }
   if (!layout.sized()) {
-    return AreaError(absl::StatusCode::kUnimplemented, user, absl::StrCat("has elements of ", staged[0].ToString(), "; only numbers are kept"));
+    const auto not_kept = [](const TensorType& type) { return DataTypeSize(type.dtype) <= 0 || !type.shape.fully_known(); };
+    const auto other = std::find_if(staged.begin(), staged.end(), not_kept);
+    const TensorType& shown = other != staged.end() ? *other : staged[0];
+    return AreaError(absl::StatusCode::kUnimplemented, user, absl::StrCat("has elements of ", shown.ToString(), "; only numbers of known shapes are kept"));
   }
   int64_t capacity = user.attrs.GetOr<int64_t>("capacity", 0);
   const int64_t limit = user.attrs.GetOr<int64_t>("memory_limit", 0), bytes = layout.element_bytes();

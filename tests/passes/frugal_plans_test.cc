@@ -238,5 +238,81 @@ TEST(FrugalPlans, ADiskThatIsNotNeededIsNoted) {
   EXPECT_GT(not_needed, 10);
 }
 
+// A plan beside a disk.
+Compiled Beside(double step_seconds, int64_t bytes_to_disk = 1) {
+  Compiled compiled;
+  compiled.plan.tiered = true;
+  compiled.plan.predicted_step_seconds = step_seconds;
+  compiled.plan.lower_bound_seconds = 1;
+  compiled.plan.bytes_to_disk = bytes_to_disk;
+  return compiled;
+}
+
+// FindPlanBesideDisk: the prices that are tried, and the step that is left. `steps`: of the plan that is there, then by price; 0 is `refused`. A byte
+// to the disk takes half of the bound.
+struct BesideDisk {
+  explicit BesideDisk(const std::vector<double>& steps, int64_t bytes_to_disk = 1, const std::function<void(CompileRequest&)>& change = {},
+                      int32_t prepared_nodes = 10, const absl::Status& refused = OfHostMemory(DoesNotFitError(1, "host memory"))) {
+    const Graph graph;
+    const OpRegistry ops = TestOps();
+    StubOracle oracle;
+    CompileRequest request{graph, ops, oracle, {}, {}, UnitMachine(), {}};
+    request.disk_tier = true;
+    request.machine.disk_bytes_per_second = 2;
+    if (change) change(request);
+    const auto made = [&](const CompileRequest& asked, Wanted wanted) -> absl::StatusOr<Compiled> {
+      EXPECT_TRUE(wanted == Wanted::kFastest);
+      EXPECT_TRUE(asked.work > 0 && asked.work < 1);
+      prices.push_back(asked.copy_price);
+      const double step = prices.size() < steps.size() ? steps[prices.size()] : 0;
+      if (step == 0) return refused;
+      return Beside(step);
+    };
+    found = FindPlanBesideDisk(request, prepared_nodes, Beside(steps[0], bytes_to_disk), made);
+  }
+  double step_seconds() const { return found->plan.predicted_step_seconds; }
+  std::vector<double> prices;
+  absl::StatusOr<Compiled> found;
+};
+
+TEST(FrugalPlans, BesideADiskCopiesAreTakenForDearAsLongAsThatGains) {
+  const BesideDisk gains({4, 3, 2, 1.5});
+  EXPECT_THAT(gains.prices, ElementsAre(2, 4, 8));
+  EXPECT_EQ(gains.step_seconds(), 1.5);
+  EXPECT_THAT(gains.found->plan.notes, ElementsAre("beside the disk this is faster: what is fastest where copies take 8 times as long"));
+  const BesideDisk once({4, 3, 3.5});
+  EXPECT_THAT(once.prices, ElementsAre(2, 4));
+  EXPECT_EQ(once.step_seconds(), 3);
+  const BesideDisk never({4, 5});
+  EXPECT_THAT(never.prices, ElementsAre(2));
+  EXPECT_EQ(never.step_seconds(), 4);
+  const BesideDisk near({4, 1.01});
+  EXPECT_THAT(near.prices, ElementsAre(2)) << "there is nothing left to gain";
+  EXPECT_EQ(BesideDisk({4}).step_seconds(), 4) << "another that does not fit is no error";
+  const BesideDisk dearer({4, 0, 3});
+  EXPECT_THAT(dearer.prices, ElementsAre(2, 4, 8)) << "what takes copies for dearer may fit";
+  EXPECT_EQ(dearer.step_seconds(), 3);
+  EXPECT_THAT(BesideDisk({1, 1}, 2).prices, ElementsAre(2)) << "the bound is what the disk takes for this plan alone";
+}
+
+TEST(FrugalPlans, WhatIsNotAMatterOfRoomIsToldBesideADisk) {
+  for (const absl::Status& refused : {absl::CancelledError("stopped"), absl::InternalError("a bug")}) {
+    const BesideDisk none({4, 0, 3}, 1, {}, 10, refused);
+    EXPECT_EQ(none.found.status(), refused);
+    EXPECT_THAT(none.prices, ElementsAre(2));
+  }
+  EXPECT_EQ(BesideDisk({4, 0, 3}, 1, {}, 10, absl::AbortedError("nothing faster")).step_seconds(), 3);
+}
+
+TEST(FrugalPlans, NothingIsTakenForDearWhereNoDiskIsWaitedFor) {
+  using testing::IsEmpty;
+  EXPECT_THAT(BesideDisk({4, 3}, 0).prices, IsEmpty());
+  EXPECT_THAT(BesideDisk({1.01, 1}).prices, IsEmpty());
+  EXPECT_THAT(BesideDisk({4, 3}, 1, [](CompileRequest& request) { request.disk_tier = false; }).prices, IsEmpty());
+  EXPECT_THAT(BesideDisk({4, 3}, 1, [](CompileRequest& request) { request.options.plan_seconds = 1; }).prices, IsEmpty());
+  EXPECT_THAT(BesideDisk({4, 3}, 1, [](CompileRequest& request) { request.work = 0.5; }).prices, IsEmpty());
+  EXPECT_THAT(BesideDisk({4, 3}, 1, {}, 20'000).prices, IsEmpty());
+}
+
 }  // namespace
 }  // namespace millrace
