@@ -270,22 +270,32 @@ void Executor::RestoreStates() {
 }
 
 // Parts of a variable follow one another.
-std::vector<std::string> Executor::ChangedVariables() const {
+std::vector<std::string> Executor::ChangedVariables(std::vector<std::string>* perhaps) const {
+  const VariableState& state = program_->variable_state();
   std::vector<std::string> changed;
   for (size_t i = 0; i < variables_.size(); ++i) {
-    if (!program_->variable_state().changed[i]) continue;
-    if (changed.empty() || changed.back() != variables_[i]->name) changed.push_back(variables_[i]->name);
+    if (!state.changed[i]) continue;
+    const std::string& name = variables_[i]->name;
+    if (changed.empty() || changed.back() != name) {
+      changed.push_back(name);
+      if (state.perhaps[i]) perhaps->push_back(name);
+    } else if (!state.perhaps[i] && !perhaps->empty() && perhaps->back() == name) {
+      perhaps->pop_back();
+    }
   }
   return changed;
 }
 
-absl::Status Executor::DescribeFailure(const absl::Status& error, const std::vector<std::string>& changed) {
-  const size_t shown = std::min<size_t>(changed.size(), 10);
+absl::Status Executor::DescribeFailure(const absl::Status& error, const std::vector<std::string>& changed, const std::vector<std::string>& perhaps) {
+  const auto some_of = [](const std::vector<std::string>& names) {
+    const size_t shown = std::min<size_t>(names.size(), 10);
+    std::string some = absl::StrJoin(names.begin(), names.begin() + shown, ", ");
+    if (shown < names.size()) absl::StrAppend(&some, " and ", names.size() - shown, " more");
+    return some;
+  };
   std::string note = "; no variable has changed";
-  if (!changed.empty()) {
-    note = absl::StrCat("; changed already by this step: ", absl::StrJoin(changed.begin(), changed.begin() + shown, ", "));
-    if (shown < changed.size()) absl::StrAppend(&note, " and ", changed.size() - shown, " more");
-  }
+  if (!changed.empty()) note = absl::StrCat("; changed already by this step: ", some_of(changed));
+  if (!perhaps.empty()) absl::StrAppend(&note, " (perhaps not: ", some_of(perhaps), ")");
   return WithMessage(error, absl::StrCat(error.message(), note));
 }
 
@@ -293,7 +303,7 @@ void Executor::BeginVariables() {
   VariableState& state = program_->variable_state();
   for (size_t i = 0; i < variables_.size(); ++i) {
     state.initialized[i] = variables_[i]->initialized;
-    state.changed[i] = false;
+    state.changed[i] = state.perhaps[i] = false;
     const Resident* const on_device = resident(i);
     state.at_home[i] = on_device == nullptr ? !dirty_[i] : !on_device->newer;
   }
@@ -356,8 +366,8 @@ absl::Status Executor::RunStep(absl::Span<const Tensor> feeds, std::vector<Tenso
   if (!status.ok()) {
     for (DevicePlaces& places : places_) places_are_stale_ = places.ForgetWhatLeaves(context_.variables->residents()) || places_are_stale_;
     RestoreStates();
-    std::vector<std::string> changed = ChangedVariables();
-    const absl::Status described = DescribeFailure(status, options_.undone ? std::vector<std::string>() : changed);
+    std::vector<std::string> perhaps, changed = ChangedVariables(&perhaps);
+    const absl::Status described = options_.undone ? DescribeFailure(status, {}, {}) : DescribeFailure(status, changed, perhaps);
     if (stats != nullptr) stats->changed_variables = std::move(changed);
     return described;
   }

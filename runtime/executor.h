@@ -109,8 +109,9 @@ class Executor final : private PoolOwner {
   // A step that fails leaves what nodes keep (how far random streams have come) as it was.
   absl::Status KeepStates();
   void RestoreStates();
-  std::vector<std::string> ChangedVariables() const;
-  static absl::Status DescribeFailure(const absl::Status& error, const std::vector<std::string>& changed);
+  // By the step that failed; `perhaps` gets those that only a node writes which has not finished.
+  std::vector<std::string> ChangedVariables(std::vector<std::string>* perhaps) const;
+  static absl::Status DescribeFailure(const absl::Status& error, const std::vector<std::string>& changed, const std::vector<std::string>& perhaps);
 
   const RuntimeContext context_;
   const ExecutorOptions options_;

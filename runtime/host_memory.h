@@ -6,9 +6,11 @@
 #define MILLRACE_RUNTIME_HOST_MEMORY_H_
 
 #include <cstdint>
+#include <iterator>
 #include <map>
+#include <set>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "runtime/mapped_region.h"
@@ -40,7 +42,8 @@ class HostMemory {
   // Zeroed memory for a variable's home or a node's state, aligned to kTensorAlignment, until this object dies or it is given back.
   // ResourceExhausted names `what`, the bytes asked for, what is in use, and the limit.
   absl::StatusOr<void*> AllocateHome(int64_t bytes, const std::string& what);
-  // Of as many bytes as it was asked for with; nobody uses it any more. Small ones wait for others of their size, and count as in use.
+  // Of as many bytes as it was asked for with; nobody uses it any more. Others get what small ones leave, which counts as in use for as long as a
+  // listener has it page-locked.
   void FreeHome(void* home, int64_t bytes);
 
   // The pool that all executors of a session share, one active at a time: at least `bytes`. It may move when it
@@ -54,7 +57,28 @@ class HostMemory {
   int64_t pool_mappings() const { return pool_mappings_; }
 
  private:
+  struct Block {
+    MappedRegion region;
+    int64_t touched_bytes = 0;  // from its beginning: beyond them no home has been
+  };
+  using Blocks = std::map<char*, Block>;  // by where they begin
+
   absl::Status CheckLimit(int64_t wanted_bytes, const std::string& what) const;
+  // Small homes that are gone: bytes that a listener has page-locked still.
+  int64_t left_bytes() const { return listener_ != nullptr ? touched_bytes_ - home_bytes_ : 0; }
+
+  absl::StatusOr<char*> MapBlock(int64_t bytes, const std::string& what);
+  void Unmap(Blocks::iterator block);
+  Blocks::iterator BlockOf(char* home) { return std::prev(blocks_.upper_bound(home)); }
+  // Bytes from `home` on that no home has had.
+  int64_t UntouchedBytes(char* home, int64_t bytes);
+  void* Take(char* home, int64_t bytes);
+  absl::Status StartBlock(const std::string& what);
+  using Free = std::map<char*, int64_t>;  // bytes, by where they begin
+  Free::iterator AddFree(char* begin, int64_t bytes);
+  void RemoveFree(Free::iterator range);
+  // Unmaps the block if that is all of it.
+  bool UnmapIfWhole(Free::iterator range);
 
   void Announce(const MappedRegion& region) const;
   void Withdraw(MappedRegion& region) const;
@@ -66,10 +90,12 @@ class HostMemory {
   int64_t pool_mappings_ = 0;
   int64_t constant_bytes_ = 0;
   MappedRegion pool_;
-  std::vector<MappedRegion> blocks_;  // of homes
-  char* free_begin_ = nullptr;        // rest of the last shared block
+  Blocks blocks_;               // of homes
+  int64_t touched_bytes_ = 0;   // of all of them
+  char* free_begin_ = nullptr;  // rest of the shared block that is being filled
   char* free_end_ = nullptr;
-  std::multimap<int64_t, char*> given_back_;  // by bytes: homes in shared blocks
+  Free free_;                   // what else is free in shared blocks, all of it zero; neighbours in a block are one
+  std::set<std::pair<int64_t, char*>> free_by_size_;
 };
 
 }  // namespace millrace

@@ -1,7 +1,9 @@
 #include "runtime/mapped_region.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
@@ -14,9 +16,10 @@
 
 namespace millrace {
 namespace {
-constexpr int64_t kPageBytes = 4096;
 constexpr int64_t kHugePageBytes = int64_t{2} << 20;
 constexpr int64_t kMaxBytes = int64_t{1} << 46;  // more than any address space here holds
+
+int64_t PageBytes() { return sysconf(_SC_PAGESIZE); }
 }  // namespace
 
 MappedRegion& MappedRegion::operator=(MappedRegion&& other) noexcept {
@@ -35,7 +38,7 @@ absl::StatusOr<MappedRegion> MappedRegion::Create(int64_t bytes, const char* wha
     return absl::ResourceExhaustedError(absl::StrCat("cannot map ", bytes, " bytes for ", what, ": ", why));
   };
   if (bytes < 0 || bytes > kMaxBytes) return refuse("more than the address space holds");
-  const int64_t size = AlignUp(std::max<int64_t>(bytes, 1), kPageBytes);
+  const int64_t size = AlignUp(std::max<int64_t>(bytes, 1), PageBytes());
   // Mapped with room to align, the ends given back.
   const int64_t mapped = size + kHugePageBytes;
   void* start = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -49,6 +52,20 @@ absl::StatusOr<MappedRegion> MappedRegion::Create(int64_t bytes, const char* wha
   region.data_ = data;
   region.size_bytes_ = size;
   return region;
+}
+
+void MappedRegion::Clear(char* begin, char* end, const char* unused_begin, const char* unused_end) {
+  const auto page = static_cast<uintptr_t>(PageBytes());
+  const auto page_of = [page](char* at) { return at - reinterpret_cast<uintptr_t>(at) % page; };
+  char* const first = page_of(begin) >= unused_begin ? page_of(begin) : page_of(begin + page - 1);
+  char* const last = page_of(end + page - 1) <= unused_end ? page_of(end + page - 1) : page_of(end);
+  // Refused of pages that are locked.
+  if (first >= last || madvise(first, last - first, MADV_DONTNEED) != 0) {
+    std::memset(begin, 0, end - begin);
+    return;
+  }
+  if (begin < first) std::memset(begin, 0, first - begin);
+  if (last < end) std::memset(last, 0, end - last);
 }
 
 int64_t HugePageBytes(std::istream& smaps, const void* data, int64_t bytes) {

@@ -24,6 +24,9 @@ class MappedRegion {
   int64_t size_bytes() const { return size_bytes_; }
   // Nothing else is mapped there before the process ends: a device may use it still.
   void KeepForever() { kept_ = true; }
+  // Mapped memory is zero from `begin` to `end` then. Pages of it that lie within what is unused, which is zero where this is not, are not
+  // resident any more.
+  static void Clear(char* begin, char* end, const char* unused_begin, const char* unused_end);
 
  private:
   char* data_ = nullptr;

@@ -116,6 +116,7 @@ absl::StatusOr<std::unique_ptr<Program>> Program::Create(std::shared_ptr<const E
   const ExecutionPlan& p = *program->plan_;
   program->variable_state_.initialized = std::make_unique<bool[]>(p.variables.size() + 1);
   program->variable_state_.changed = std::make_unique<bool[]>(p.variables.size() + 1);
+  program->variable_state_.perhaps = std::make_unique<bool[]>(p.variables.size() + 1);
   program->variable_state_.at_home = std::make_unique<bool[]>(p.variables.size() + 1);
   for (const PlanVariable& variable : p.variables) {
     MR_ASSIGN_OR_RETURN(StoredVariable * declared, variables.Declare(variable.home_name(), variable.home_type()));
@@ -187,7 +188,10 @@ void Program::MarkWrites(const ProgramLane& lane, const ComputeOp& op, bool fini
     const VariableWrite& write = lane.writes[w];
     if (finished) variable_state_.initialized[write.variable] = true;
     if (!write.resident) continue;
-    variable_state_.changed[write.variable] = true;
+    bool& changed = variable_state_.changed[write.variable];
+    bool& perhaps = variable_state_.perhaps[write.variable];
+    perhaps = !finished && (perhaps || !changed);
+    changed = true;
     variable_state_.at_home[write.variable] = false;
   }
 }
@@ -195,7 +199,10 @@ void Program::MarkWrites(const ProgramLane& lane, const ComputeOp& op, bool fini
 void Program::MarkCopy(const CopyOp& op, bool carries_former_value) const {
   const int32_t v = op.step->writes_variable;
   if (v < 0) return;
-  if (!carries_former_value) variable_state_.changed[v] = true;
+  if (!carries_former_value) {
+    variable_state_.changed[v] = true;
+    variable_state_.perhaps[v] = false;
+  }
   variable_state_.at_home[v] = true;
 }
 

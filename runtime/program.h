@@ -24,6 +24,8 @@ struct VariableState {
   std::unique_ptr<bool[]> initialized;
   // The value that outlives the step has been changed: by the copy home, or by the node when it is resident.
   std::unique_ptr<bool[]> changed;
+  // Of a changed one: perhaps it has not, as all that wrote it is a node that has not finished.
+  std::unique_ptr<bool[]> perhaps;
   // Of a resident one: its home has that value, too. One that leaves within the step is nowhere else then.
   std::unique_ptr<bool[]> at_home;
 };

@@ -85,7 +85,8 @@ struct RunReport {
   double compute_seconds = 0;     // of the last step: all of it but the waits of the busiest compute lane
   double stall_seconds = 0;       // of the last step: that lane waiting for transfers, other lanes or room
   std::vector<double> losses;     // scalar fetches, a value per step (the first scalar fetch)
-  // Of a step that failed in the middle: all variables that hold new values already. Others are as before the step.
+  // Of a step that failed in the middle: all variables that hold new values already, or perhaps not where the node that writes them failed.
+  // Others are as before the step.
   std::vector<std::string> changed_variables;
   std::vector<std::string> notes;   // what the strategy tells of its decisions, a line each
   std::vector<std::string> advice;  // what to do when it does not fit; of the command line, empty from a Session

@@ -39,7 +39,7 @@ void VariableMarks::Forget() {
   VariableState& state = program_.variable_state();
   for (size_t v = 0; v < initialized_at_start_.size(); ++v) {
     state.initialized[v] = initialized_at_start_[v];
-    state.changed[v] = false;
+    state.changed[v] = state.perhaps[v] = false;
     state.at_home[v] = at_home_at_start_[v];
   }
 }

@@ -215,6 +215,55 @@ TEST(ExecutorTest, FirstErrorNamesTheNodeAndTheVariablesThatChanged) {
   }
 }
 
+TEST(ExecutorTest, WhatTheNodeThatFailsWritesHasChangedPerhaps) {
+  for (const bool updated : {false, true}) {
+    PlanBuilder b(192);
+    b.Feed("x", 2);
+    const int32_t w = b.Variable("w", 2, 0);
+    b.In("x:0", b.FeedRef("x"), 64, 8);
+    const auto writes = [&](ComputeStep& step) {
+      step.input_variables = {w, -1};
+      step.writes_variables = {w};
+    };
+    if (updated) writes(b.Compute("update", "AddTo", {{0, 2, "w"}, {64, 2}}, {}, {b.AfterIn()}));
+    ComputeStep& check = b.Compute("check", "FailIfNegative", {{64, 2}, {0, 2, "w"}}, {{128, 2}}, {b.AfterIn()});
+    check.input_variables = {-1, w};
+    check.writes_variables = {w};
+    Runtime runtime;
+    auto executor = runtime.Make(b.Build());
+    ASSERT_TRUE(executor.ok()) << executor.status();
+    ASSERT_TRUE(runtime.variables.Set("w", Tensor::Vector<float>({10, 20})).ok());
+    StepStats stats;
+    const absl::Status status = (*executor)->RunStep({Tensor::Vector<float>({-1, 2})}, nullptr, &stats);
+    const char* const changed = updated ? "changed already by this step: w" : "changed already by this step: w (perhaps not: w)";
+    EXPECT_THAT(std::string(status.message()), ::testing::EndsWith(changed));
+    EXPECT_THAT(stats.changed_variables, ElementsAre("w"));
+  }
+}
+
+TEST(ExecutorTest, OfManyThatHaveChangedPerhapsSomeAreNamed) {
+  constexpr int kVariables = 12;
+  PlanBuilder b(64 * (kVariables + 2));
+  b.Feed("x", 2);
+  std::vector<At> inputs = {{64 * kVariables, 2}};
+  std::vector<int32_t> variables;
+  for (int i = 0; i < kVariables; ++i) {
+    variables.push_back(b.Variable(absl::StrCat("w", i), 2, 64 * i));
+    inputs.push_back({64 * i, 2, absl::StrCat("w", i)});
+  }
+  b.In("x:0", b.FeedRef("x"), 64 * kVariables, 8);
+  ComputeStep& check = b.Compute("check", "FailIfNegative", inputs, {{64 * (kVariables + 1), 2}}, {b.AfterIn()});
+  check.writes_variables.assign(variables.begin(), variables.end());
+  check.input_variables = {-1};
+  for (const int32_t variable : variables) check.input_variables.push_back(variable);
+  Runtime runtime;
+  auto executor = runtime.Make(b.Build());
+  ASSERT_TRUE(executor.ok()) << executor.status();
+  for (int i = 0; i < kVariables; ++i) ASSERT_TRUE(runtime.variables.Set(absl::StrCat("w", i), Tensor::Vector<float>({1, 2})).ok());
+  const absl::Status status = (*executor)->RunStep({Tensor::Vector<float>({-1, 2})}, nullptr, nullptr);
+  EXPECT_THAT(std::string(status.message()), ::testing::EndsWith("(perhaps not: w0, w1, w2, w3, w4, w5, w6, w7, w8, w9 and 2 more)"));
+}
+
 // w stays on the device over the step's end: it goes home first, `check` writes its place, it comes back for `update`;
 // `last` fails after that.
 PlanBuilder LeavingPlan() {

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <map>
+#include <numeric>
 #include <sstream>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -110,6 +113,15 @@ TEST(HostMemoryTest, AHomeThatIsGivenBackIsOfUseAgain) {
   EXPECT_EQ(again, small);
   EXPECT_TRUE(std::all_of(again, again + 100, [](char byte) { return byte == 0; }));
   EXPECT_NE(*memory.AllocateHome(100, "u"), kept);
+  // Neighbours are one, of which anything that fits may take a part; what is given back is not in use.
+  char* const first = static_cast<char*>(*memory.AllocateHome(6000, "a"));
+  void* const second = *memory.AllocateHome(9000, "b");
+  const int64_t used = memory.home_bytes();
+  memory.FreeHome(second, 9000);
+  memory.FreeHome(first, 6000);
+  EXPECT_EQ(memory.home_bytes(), used - AlignUp(6000) - AlignUp(9000));
+  EXPECT_EQ(*memory.AllocateHome(12'000, "c"), first);
+  EXPECT_EQ(*memory.AllocateHome(1000, "d"), first + AlignUp(12'000));
   // Large ones go back to the system.
   for (int i = 0; i < 3; ++i) {
     const auto large = memory.AllocateHome(80 * kMiB, "large");
@@ -118,12 +130,116 @@ TEST(HostMemoryTest, AHomeThatIsGivenBackIsOfUseAgain) {
   }
 }
 
+TEST(HostMemoryTest, HomesDoNotCrossBlocksOfWhichOthersWereFreed) {
+  HostMemory memory;
+  constexpr int64_t kPart = 4 * kMiB;
+  std::vector<char*> homes;  // of three blocks
+  for (int i = 0; i < 12; ++i) {
+    homes.push_back(static_cast<char*>(*memory.AllocateHome(kPart, "w")));
+    std::memset(homes.back(), 1, kPart);
+  }
+  std::vector<char*> blocks = {homes[0], homes[4], homes[8]};
+  const auto crosses = [&](const char* home, int64_t bytes) {
+    return std::any_of(blocks.begin(), blocks.end(), [&](const char* block) { return home < block && home + bytes > block; });
+  };
+  // What is free at the end of one and at the beginning of another, whichever lies before the other.
+  for (const int i : {0, 3, 4, 7}) memory.FreeHome(homes[i], kPart);
+  for (int i = 0; i < 3; ++i) {
+    char* const home = static_cast<char*>(*memory.AllocateHome(kPart + 4096, "v"));
+    EXPECT_FALSE(crosses(home, kPart + 4096));
+    EXPECT_EQ(std::count(homes.begin(), homes.end(), home), 0) << "nothing that was left is as large";
+  }
+  for (int i = 0; i < 4; ++i) {
+    char* const home = static_cast<char*>(*memory.AllocateHome(kPart, "u"));
+    EXPECT_EQ(std::count(homes.begin(), homes.end(), home), 1);
+    EXPECT_TRUE(std::all_of(home, home + kPart, [](char byte) { return byte == 0; }));
+  }
+}
+
+TEST(HostMemoryTest, WhatABlockHasLeftIsOfUseToSmallerHomes) {
+  HostMemory memory;
+  char* const first = static_cast<char*>(*memory.AllocateHome(10 * kMiB, "w"));
+  ASSERT_TRUE(memory.AllocateHome(10 * kMiB, "v").ok());
+  EXPECT_EQ(*memory.AllocateHome(6 * kMiB, "u"), first + 10 * kMiB);
+}
+
+// Which is mapped, and how much of it.
+struct CountingListener : HostMemoryListener {
+  void Mapped(void* data, int64_t bytes) override { mapped[data] = bytes; }
+  bool Unmapped(void* data) override { return mapped.erase(data) > 0; }
+  int64_t bytes() const {
+    return std::accumulate(mapped.begin(), mapped.end(), int64_t{0}, [](int64_t sum, const auto& one) { return sum + one.second; });
+  }
+  std::map<void*, int64_t> mapped;
+};
+
+TEST(HostMemoryTest, BlocksOfWhichNothingIsUsedGoBackToTheSystem) {
+  CountingListener device;
+  HostMemory memory(64 * kMiB);
+  memory.set_listener(&device);
+  for (int turn = 0; turn < 3; ++turn) {
+    std::vector<void*> homes;
+    for (int i = 0; i < 16; ++i) homes.push_back(*memory.AllocateHome(4 * kMiB, "w"));
+    EXPECT_EQ(device.bytes(), 64 * kMiB);
+    for (void* home : homes) memory.FreeHome(home, 4 * kMiB);
+    EXPECT_EQ(device.bytes(), 0) << "all were full";
+    void* const large = *memory.AllocateHome(16 * kMiB, "v");
+    memory.FreeHome(large, 16 * kMiB);
+    EXPECT_EQ(device.bytes(), 0);
+  }
+}
+
+TEST(HostMemoryTest, WhatStaysPageLockedCountsAsInUse) {
+  CountingListener device;
+  HostMemory memory(20 * kMiB);
+  memory.set_listener(&device);
+  ASSERT_TRUE(memory.AllocateHome(kMiB, "kept").ok());
+  char* const home = static_cast<char*>(*memory.AllocateHome(12 * kMiB, "w"));
+  std::memset(home, 1, 12 * kMiB);
+  memory.FreeHome(home, 12 * kMiB);
+  EXPECT_EQ(memory.home_bytes(), kMiB);
+  EXPECT_THAT(memory.ReservePool(10 * kMiB, 0).status().ToString(), HasSubstr("constants 0, page-locked beside variables 12582912); short by 3145728"));
+  const auto again = memory.AllocateHome(12 * kMiB, "what needs no more than that");
+  ASSERT_EQ(*again, home);
+  EXPECT_TRUE(std::all_of(home, home + 12 * kMiB, [](char byte) { return byte == 0; }));
+  memory.FreeHome(home, 12 * kMiB);
+  memory.set_listener(nullptr);
+  EXPECT_TRUE(memory.ReservePool(10 * kMiB, 0).ok()) << "its pages are not resident then";
+}
+
 // Sanitizers keep memory of their own beside every byte.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define MILLRACE_SKIP_RESIDENT_BYTES() GTEST_SKIP() << "resident memory is the sanitizer's, too"
 #else
 #define MILLRACE_SKIP_RESIDENT_BYTES() static_cast<void>(0)
 #endif
+
+int64_t ResidentPages(char* begin, int64_t bytes) {
+  const int64_t page = sysconf(_SC_PAGESIZE);
+  std::vector<unsigned char> resident(bytes / page);
+  EXPECT_EQ(mincore(begin, bytes, resident.data()), 0);
+  return std::count_if(resident.begin(), resident.end(), [](unsigned char byte) { return (byte & 1) != 0; });
+}
+
+TEST(HostMemoryTest, WhatAHomeLeavesIsNotResident) {
+  MILLRACE_SKIP_RESIDENT_BYTES();
+  HostMemory memory;
+  std::vector<char*> homes;
+  const int64_t bytes = kMiB - 64;  // they share pages
+  for (int i = 0; i < 6; ++i) {
+    homes.push_back(static_cast<char*>(*memory.AllocateHome(bytes, "w")));
+    std::memset(homes.back(), 1, bytes);
+  }
+  for (const int i : {1, 3, 2}) memory.FreeHome(homes[i], bytes);
+  const int64_t page = sysconf(_SC_PAGESIZE), first = AlignUp(homes[1] - homes[0], page), last = (homes[4] - homes[0]) / page * page;
+  EXPECT_EQ(ResidentPages(homes[0] + first, last - first), 0);
+  EXPECT_EQ(homes[0][bytes - 1], 1);
+  EXPECT_EQ(homes[4][0], 1);
+  char* const again = static_cast<char*>(*memory.AllocateHome(3 * bytes, "v"));
+  EXPECT_EQ(again, homes[1]);
+  EXPECT_EQ(ResidentPages(homes[0] + first, last - first), 0) << "nor what another gets before it is written";
+  EXPECT_TRUE(std::all_of(again, again + 3 * bytes, [](char byte) { return byte == 0; }));
+}
 
 // `tensors` tensors of 16 MiB each: all are made, every other one goes out to the pool and comes back.
 PlanBuilder BigPlan(int64_t tensors) {

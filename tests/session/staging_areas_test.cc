@@ -140,5 +140,15 @@ got = Unstage() {dtypes=[float], shared_name="area"}
   for (const double expected : {5, 0, 2, 4}) EXPECT_THAT(Fetched(*session, "got"), ElementsAre(expected));
 }
 
+TEST(StagingAreas, TheComponentThatIsNoNumberIsNamed) {
+  const auto session = SessionOf(R"(
+x = Placeholder() {dtype=float, shape=shape[2]}
+word = Const() {dtype=string, value=string[]{"a"}}
+put = Stage(x, word) {dtypes=[float, string], shared_name="area"}
+)");
+  const absl::Status status = session->Run({{"x", Tensor::Vector<float>({1, 2})}}, {}, {"put"}, nullptr);
+  EXPECT_THAT(status.ToString(), AllOf(HasSubstr("'put'"), HasSubstr("has elements of string[]; only numbers of known shapes are kept")));
+}
+
 }  // namespace
 }  // namespace millrace
