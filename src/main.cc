@@ -372,9 +372,27 @@ std::vector<std::string> ChosenStrategies(const Command& command) {
   return {FLAGS_strategy.empty() ? PlanningOptions().strategy : FLAGS_strategy};
 }
 
+// What is logged goes to files in the folder of --log_dir, too.
+absl::Status LogToFiles() {
+  if (FLAGS_log_dir.empty()) return absl::OkStatus();
+  if (FLAGS_logtostderr || FLAGS_logtostdout) {
+    return UsageError(absl::StrCat("--log_dir=", FLAGS_log_dir, ": with ", FLAGS_logtostderr ? "--logtostderr" : "--logtostdout",
+                                   " nothing is written to files, --alsologtostderr does both"));
+  }
+  std::error_code error;
+  if (!std::filesystem::is_directory(FLAGS_log_dir, error) || access(FLAGS_log_dir.c_str(), W_OK | X_OK) != 0) {
+    return UsageError(absl::StrCat("--log_dir=", FLAGS_log_dir, ": expected a folder to write in"));
+  }
+  for (const google::LogSeverity severity : {google::GLOG_INFO, google::GLOG_WARNING, google::GLOG_ERROR, google::GLOG_FATAL}) {
+    google::SetLogDestination(severity, absl::StrCat(FLAGS_log_dir, "/millrace.", google::GetLogSeverityName(severity), ".").c_str());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Main(const std::vector<std::string>& argv) {
   Gflags registry;
   MR_ASSIGN_OR_RETURN(const Arguments arguments, ParseArguments(argv, registry));
+  MR_RETURN_IF_ERROR(LogToFiles());
   const std::vector<std::string>& words = arguments.words;
   if (arguments.version) {
     std::cout << "millrace " << MILLRACE_VERSION << "\n";
@@ -435,15 +453,16 @@ class Messages final : public google::LogSink {
  public:
   Messages() {
     FLAGS_stderrthreshold = google::GLOG_FATAL;
+    FLAGS_log_dir.clear();  // the environment's folder for temporary files, which may not be there
     for (const google::LogSeverity severity : {google::GLOG_INFO, google::GLOG_WARNING, google::GLOG_ERROR, google::GLOG_FATAL}) {
-      google::SetLogDestination(severity, "");  // no files
+      google::SetLogDestination(severity, "");  // no files without --log_dir
     }
     google::AddLogSink(this);
   }
   ~Messages() override { google::RemoveLogSink(this); }
   using google::LogSink::send;
   void send(google::LogSeverity severity, const char*, const char*, int, const google::LogMessageTime&, const char* message, size_t size) override {
-    if (FLAGS_logtostderr || severity >= FLAGS_stderrthreshold) return;
+    if (FLAGS_logtostderr || FLAGS_alsologtostderr || severity >= FLAGS_stderrthreshold) return;
     const char* const kind = severity == google::GLOG_INFO ? "" : severity == google::GLOG_WARNING ? "warning: " : "error: ";
     std::cerr << absl::StrCat("millrace: ", kind, absl::string_view(message, size), "\n");
   }

@@ -1,4 +1,10 @@
 // Gradients of pools and resizes.
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "builder/emit.h"
 #include "builder/gradient_rules.h"
 
@@ -40,15 +46,28 @@ absl::Status MaxPoolGradWithArgmaxGradient(Context& c) {
   return absl::OkStatus();
 }
 
-// dx = MaxPoolGrad(x, y, dy) picks by x and y and is linear in dy.
+// Before and after each dimension, as Pad takes them.
+Output ExplicitPads(Context& c) {
+  const auto pads = c.attrs().GetOr<std::vector<int64_t>>("explicit_paddings", {});
+  Tensor tensor(DataType::kInt64, Shape({static_cast<int64_t>(pads.size()) / 2, 2}));
+  std::copy(pads.begin(), pads.end(), tensor.mutable_as<int64_t>().begin());
+  return c.builder().SharedConst(std::move(tensor));
+}
+
+// dx = MaxPoolGrad(x, y, dy) picks by x and y and is linear in dy. MaxPoolGradGrad takes no EXPLICIT padding: what it would pad is padded before.
 absl::Status MaxPoolGradGradient(Context& c) {
   if (!c.wants(2)) return absl::OkStatus();
   AttrMap attrs = c.attrs();
   attrs.Erase("TInput");
-  // MaxPoolGradGrad has none, and says so of padding that is EXPLICIT.
-  if (attrs.GetOr<std::string>("padding", "") != "EXPLICIT") attrs.Erase("explicit_paddings");
-  c.Set(2, Emit(c.op() == "MaxPoolGrad" ? "MaxPoolGradGrad" : "MaxPool3DGradGrad",
-                {c.input(0), c.input(1), c.gradient()}, std::move(attrs)));
+  attrs.Erase("explicit_paddings");
+  Output x = c.input(0), dx = c.gradient();
+  if (c.attrs().GetOr<std::string>("padding", "") == "EXPLICIT") {
+    const Output pads = ExplicitPads(c);
+    x = Emit("PadV2", {x, pads, c.builder().Scalar(x.dtype(), -std::numeric_limits<double>::infinity())}, {});
+    dx = Emit("Pad", {dx, pads}, {});
+    attrs.Set("padding", std::string("VALID"));
+  }
+  c.Set(2, Emit(c.op() == "MaxPoolGrad" ? "MaxPoolGradGrad" : "MaxPool3DGradGrad", {x, c.input(1), dx}, std::move(attrs)));
   return absl::OkStatus();
 }
 

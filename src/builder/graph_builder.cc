@@ -23,8 +23,15 @@ namespace {
 
 // Constants larger than this are not shared.
 constexpr int64_t kMaxSharedConstBytes = 256;
-// Values larger than this are not computed ahead.
+// Values larger than this are not computed ahead, nor strings of longer ones.
 constexpr int64_t kMaxFoldedBytes = 64 * 1024;
+
+int64_t TextBytes(const Tensor& tensor) {
+  int64_t bytes = 0;
+  if (tensor.dtype() != DataType::kString) return bytes;
+  for (const std::string& text : tensor.strings()) bytes += static_cast<int64_t>(text.size());
+  return bytes;
+}
 
 // "float[8,4], int32[2] (3 4)": with the values of what is given as a list of numbers.
 std::string Inputs(absl::Span<const TensorType> types, absl::Span<const Tensor* const> values) {
@@ -66,6 +73,11 @@ absl::Status UnknownOp(const Graph& graph, const Node& node) {
   if (!IsControlFlow(graph, node.op)) return absl::NotFoundError(absl::StrCat("node '", node.name, "': unknown op '", node.op, "'"));
   return absl::UnimplementedError(absl::StrCat("node '", node.name, "' (", node.op, "): a builder takes no calls, loops and conditionals, and "
                                                "gradients are not taken through them; export the graph with its gradients"));
+}
+
+// Whether it gives a variable's handle, perhaps passed on: in the graph its type is the variable's.
+bool IsHandle(const Node& node) {
+  return node.op == "VarHandleOp" || (node.op == "Identity" && node.attrs.GetOr("T", DataType::kInvalid) == DataType::kResource);
 }
 
 // OK when every output that the node takes is there. Those before it have their types.
@@ -222,10 +234,10 @@ absl::Status GraphBuilder::CompleteAttrs(Node& node) const {
   types.reserve(node.inputs.size());
   for (const OutputRef& input : node.inputs) {
     types.push_back(graph_.type(input));
-    if (graph_.node(input.node).op == "VarHandleOp") types.back().dtype = DataType::kResource;
+    if (IsHandle(graph_.node(input.node))) types.back().dtype = DataType::kResource;
   }
   FillInputAttrs(types, node);
-  return CheckHasAttrs(node);
+  return CheckAttrs(node);
 }
 
 Operation GraphBuilder::Add(Node node) {
@@ -256,11 +268,14 @@ void GraphBuilder::Fold(NodeId id) {
   const Node& node = graph_.node(id);
   const OpDef& def = *ops_->Find(node.op);
   if (node.op == "Const" || def.stateful || def.is_variable || def.returns_variable || !def.variables.empty()) return;
-  int64_t bytes = 0;
+  int64_t bytes = 0, text_bytes = 0;
+  bool has_texts = false;
   for (const TensorType& type : node.outputs) {
-    if (DataTypeSize(type.dtype) == 0 || !type.shape.fully_known()) return;
+    const bool is_text = type.dtype == DataType::kString;
+    if ((!is_text && DataTypeSize(type.dtype) == 0) || !type.shape.fully_known()) return;
     if (type.shape.num_elements() > kMaxFoldedBytes) return;
-    bytes += type.size_bytes();
+    bytes += is_text ? type.shape.num_elements() * static_cast<int64_t>(sizeof(std::string)) : type.size_bytes();
+    has_texts = has_texts || is_text;
   }
   if (node.outputs.empty() || bytes > kMaxFoldedBytes) return;
   OpInstance instance{.name = node.name, .op = node.op, .attrs = node.attrs};
@@ -271,13 +286,18 @@ void GraphBuilder::Fold(NodeId id) {
     if (value == nullptr && !(def.from_types && graph_.type(input).shape.fully_known())) return;
     instance.inputs.push_back(graph_.type(input));
     inputs.push_back(value == nullptr ? Tensor() : *value);
+    text_bytes += TextBytes(inputs.back());
   }
+  if (has_texts && text_bytes > kMaxFoldedBytes) return;
   instance.input_values = inputs;
   absl::StatusOr<std::vector<Tensor>> values = WithoutExceptions([&] { return evaluate_(def, instance, std::move(inputs)); });
   if (!values.ok() || values->size() != node.outputs.size()) return;
+  text_bytes = 0;
   for (size_t i = 0; i < values->size(); ++i) {
     if ((*values)[i].dtype() != node.outputs[i].dtype) return;
+    text_bytes += TextBytes((*values)[i]);
   }
+  if (text_bytes > kMaxFoldedBytes) return;
   for (size_t i = 0; i < values->size(); ++i) {
     graph_.mutable_node(id).outputs[i] = (*values)[i].type();
     folded_[OutputRef{id, static_cast<int32_t>(i)}] = std::move((*values)[i]);

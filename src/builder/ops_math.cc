@@ -53,7 +53,10 @@ Output Random(GraphBuilder& builder, std::string_view op, const TensorType& type
                     {{"T", kInt32}, {"dtype", type.dtype}, {"seed", seed}, {"seed2", seed2}}, name);
 }
 
-Output Unary(std::string_view op, const Output& x, Name name) { return Emit(op, {x}, {{"T", x.dtype()}}, name); }
+Output Unary(std::string_view op, const Output& x, Name name) {
+  // Of an Identity the builder tells T: that of a handle is not its variable's.
+  return Emit(op, {x}, op == "Identity" ? AttrMap() : AttrMap{{"T", x.dtype()}}, name);
+}
 
 Output Binary(std::string_view op, const Output& x, const Output& y, Name name) {
   return Emit(op, {x, y}, {{"T", x.dtype()}}, name);

@@ -233,7 +233,7 @@ void WarnOfUnusedParts(const Command& of, const std::vector<std::string>& strate
   const bool cuts = std::any_of(strategies.begin(), strategies.end(), CutsBySize);
   const bool has_parts = Holds(strategies, "planned") && registry.Value("update_parts") != "off";
   for (const std::string& flag : given) {
-    if (command == "sweep" && flag == "partition_sizes" && !cuts) {
+    if (command == "sweep" && flag == "partition_sizes" && !strategies.empty() && !cuts) {
       LOG(WARNING) << "--partition_sizes has no effect on strategy " << absl::StrJoin(strategies, ", ") << ": its order is not cut by size";
     }
     if (flag == "update_parts" && has_parts && !registry.Value("disk").empty()) {

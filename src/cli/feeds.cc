@@ -21,6 +21,7 @@
 namespace millrace::cli {
 namespace {
 
+bool IsPlaceholder(const Node& node) { return node.op == "Placeholder" || node.op == "PlaceholderV2"; }
 bool IsIterator(const Node& node) {
   return node.op == "IteratorGetNext" || IsNextAsOptional(node) || node.op == "IteratorGetNextSync" || node.op == "MultiDeviceIteratorGetNextFromShard";
 }
@@ -35,7 +36,7 @@ const char* AttrOfTypes(const Node& node) {
 
 // Placeholders, and where a TensorFlow input pipeline hands its elements over.
 int64_t NumFedOutputs(const Node& node) {
-  if (node.op == "Placeholder") return 1;
+  if (IsPlaceholder(node)) return 1;
   const char* const attr = AttrOfTypes(node);
   return attr == nullptr ? 0 : static_cast<int64_t>(node.attrs.GetOr<std::vector<DataType>>(attr, {}).size());
 }
@@ -43,7 +44,7 @@ int64_t NumFedOutputs(const Node& node) {
 // What the graph says of such a tensor.
 TensorType TypeInGraph(const Graph& graph, OutputRef ref) {
   const Node& node = graph.node(ref.node);
-  if (node.op == "Placeholder") return {node.attrs.GetOr("dtype", DataType::kInvalid), node.attrs.GetOr("shape", Shape::UnknownRank())};
+  if (IsPlaceholder(node)) return {node.attrs.GetOr("dtype", DataType::kInvalid), node.attrs.GetOr("shape", Shape::UnknownRank())};
   const Node& from = IsIterator(node) || node.inputs.empty() ? node : graph.node(node.inputs[0].node);
   const auto types = node.attrs.GetOr<std::vector<DataType>>(AttrOfTypes(node), {});
   const auto shapes = from.attrs.GetOr<std::vector<Shape>>(IsIterator(node) ? "output_shapes" : "shapes", {});
@@ -74,7 +75,12 @@ absl::StatusOr<std::set<OutputRef>> Reached(const Graph& graph, const std::vecto
     if (!seen[id.value]) stack.push_back(id);
     seen[id.value] = true;
   };
-  const auto is_given = [&](OutputRef ref) { return given.count(FeedName(graph, ref)) > 0 || given.count(graph.TensorName(ref)) > 0; };
+  std::set<OutputRef> fed;
+  for (const auto& [name, type] : given) {
+    const absl::StatusOr<OutputRef> ref = graph.FindTensor(name);
+    if (ref.ok()) fed.insert(*ref);
+  }
+  const auto is_given = [&](OutputRef ref) { return fed.count(ref) > 0; };
   const auto take = [&](OutputRef ref) {
     const int64_t parts = IsNextAsOptional(graph.node(ref.node)) ? NumFedOutputs(graph.node(ref.node)) : 0;
     for (int32_t i = 0; i < parts; ++i) {
@@ -178,7 +184,7 @@ void FillSynthetic(Tensor& tensor, uint64_t state) {
 TensorType DeclaredFeedType(const Graph& graph, OutputRef ref) {
   const Node& node = graph.node(ref.node);
   if (ref.index < NumFedOutputs(node)) return TypeInGraph(graph, ref);
-  if (node.op != "PlaceholderWithDefault" && node.op != "PlaceholderV2") return {DataType::kInvalid, Shape::UnknownRank()};
+  if (node.op != "PlaceholderWithDefault") return {DataType::kInvalid, Shape::UnknownRank()};
   return {node.attrs.GetOr("dtype", DataType::kInvalid), node.attrs.GetOr("shape", Shape::UnknownRank())};
 }
 
@@ -234,12 +240,15 @@ absl::StatusOr<Session::FeedTypes> SyntheticFeedTypes(const Graph& graph, const 
   return types;
 }
 
-absl::StatusOr<std::vector<std::string>> UnfedInputs(const Graph& graph, const std::vector<std::string>& fetches,
-                                                     const std::vector<std::string>& targets, const Session::FeedTypes& given) {
+absl::StatusOr<Session::FeedTypes> UnfedInputs(const Graph& graph, const std::vector<std::string>& fetches,
+                                               const std::vector<std::string>& targets, const Session::FeedTypes& given) {
   MR_ASSIGN_OR_RETURN(const std::set<OutputRef> reached, Reached(graph, fetches, targets, given));
-  std::vector<std::string> names;
-  for (const OutputRef ref : reached) names.push_back(FeedName(graph, ref));
-  return names;
+  Session::FeedTypes unfed;
+  for (const OutputRef ref : reached) {
+    const Node& node = graph.node(ref.node);
+    if (IsPlaceholder(node) || IsIterator(node)) unfed[FeedName(graph, ref)] = TypeInGraph(graph, ref);
+  }
+  return unfed;
 }
 
 absl::StatusOr<Session::Feeds> SyntheticFeeds(const Session::FeedTypes& types, uint64_t seed) {

@@ -26,9 +26,10 @@ absl::StatusOr<Session::FeedTypes> SyntheticFeedTypes(const Graph& graph, const 
                                                       const std::map<std::string, Shape>& shapes,
                                                       const Session::FeedTypes& given, const std::map<std::string, std::string>& keys = {});
 
-// What of these `fetches` and `targets` need that is not in `given`: "x", "it:1".
-absl::StatusOr<std::vector<std::string>> UnfedInputs(const Graph& graph, const std::vector<std::string>& fetches,
-                                                     const std::vector<std::string>& targets, const Session::FeedTypes& given);
+// Placeholders and elements of iterators that `fetches` and `targets` need and `given` has not, by name ("x", "it:1"), with their types.
+// Queues and staging areas are left out: the step may fill them.
+absl::StatusOr<Session::FeedTypes> UnfedInputs(const Graph& graph, const std::vector<std::string>& fetches,
+                                               const std::vector<std::string>& targets, const Session::FeedTypes& given);
 
 // Tensors of these types, the same bytes for the same seed: floats uniform in [-1, 1), integers and bools 0 or 1
 // (valid as labels and indices of any graph), strings empty.

@@ -193,6 +193,7 @@ absl::Status InspectCommand(const Options& options, const Environment& environme
   if (!options.input.graph.empty() + !options.input.saved_model.empty() + !options.input.onnx.empty() != 1) {
     return UsageError("which graph: give --graph=FILE.pb or .pbtxt, --saved_model=FOLDER or --onnx=FILE.onnx; or --ops");
   }
+  MR_RETURN_IF_ERROR(CheckKindOfGraph(options.input));
   MR_ASSIGN_OR_RETURN(Outputs outputs, Outputs::Open(options.output));
   MR_ASSIGN_OR_RETURN(const Inspected inspected, LoadInspected(options, environment));
   const Graph& graph = *inspected.graph;

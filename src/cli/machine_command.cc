@@ -30,6 +30,7 @@ std::string ProcessorName() {
 }  // namespace
 
 absl::Status MachineCommand(const Options& options, const Environment& environment) {
+  MR_RETURN_IF_ERROR(CheckNoDash("--out", options.out));
   MR_ASSIGN_OR_RETURN(SessionOptions session, MakeSessionOptions(options, "baseline"));
   if (options.measure && session.device == "null") return UsageError("--measure: the null device has no rates; use --device=cpu");
   if (options.measure && !options.engine.machine.empty()) {

@@ -18,6 +18,7 @@
 #include "absl/strings/str_join.h"
 #include "cli/exit_status.h"
 #include "cli/interrupt.h"
+#include "cli/settings.h"
 #include "cli/workload.h"
 #include "files/model_files.h"
 #include "graph/one_line.h"
@@ -66,7 +67,7 @@ class TakenFiles {
  public:
   // Wrong usage where another flag has the file, or the name is none.
   absl::Status Take(const char* flag, const std::string& path) {
-    if (path == "-") return UsageError(absl::StrCat(flag, "=-: expected the name of a file; standard output is /dev/stdout, the file of this name ./-"));
+    MR_RETURN_IF_ERROR(CheckNoDash(flag, path));
     std::error_code error;
     if (path.empty() || (std::filesystem::exists(path, error) && !IsRegular(path))) return absl::OkStatus();
     const auto [place, fresh] = by_place_.emplace(Place(path).string(), flag);
@@ -97,7 +98,7 @@ FlagFiles InputFiles(const Options& options) {
                      {"--onnx", in.onnx},
                      {"--feeds", in.feeds},
                      {"--saved_model", in.saved_model.empty() ? "" : SavedModelFile(in.saved_model)},
-                     {"--machine", options.engine.machine}};
+                     {"--machine", MachineFile(options.engine).value_or("")}};
   const auto add_parts = [&](const char* flag, const std::string& prefix) {
     if (prefix.empty()) return;
     for (const std::string& file : FilesBeginningWith(prefix)) files.emplace_back(flag, file);
@@ -136,6 +137,12 @@ absl::Status OutputFile::Write(std::string_view bytes) {
   return absl::OkStatus();
 }
 
+absl::Status CheckNoDash(absl::string_view flag, const std::string& path) {
+  if (path != "-") return absl::OkStatus();
+  const bool has_ending = flag == "--plot_out";  // that says of what kind it is
+  return UsageError(absl::StrCat(flag, "=-: expected the name of a file", has_ending ? "" : "; standard output is /dev/stdout, the file of this name ./-"));
+}
+
 absl::Status CheckWritable(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_fifo(path, error)) return OutputFile().Open(path);
@@ -151,7 +158,8 @@ absl::StatusOr<std::unique_ptr<AtomicFile>> AwaitReader(const std::string& path)
 
 absl::Status CheckOutputNames(const Options& options, const std::vector<std::string>& more) {
   const OutputOptions& out = options.output;
-  if (absl::EndsWith(out.checkpoint_out, "/") || out.checkpoint_out == "-") {
+  const std::string prefix = std::filesystem::path(out.checkpoint_out).filename();
+  if (!out.checkpoint_out.empty() && (out.checkpoint_out == "-" || prefix.empty() || prefix == "." || prefix == "..")) {
     return UsageError(absl::StrCat("--checkpoint_out=", out.checkpoint_out, ": expected a prefix of file names"));
   }
   const FlagFiles outputs = {{"--report_out", out.report_out},
@@ -163,7 +171,7 @@ absl::Status CheckOutputNames(const Options& options, const std::vector<std::str
                              {"--profile_out", out.profile_out},
                              {"--csv_out", options.sweep.csv_out},
                              {"--plan_out", options.plan_out},
-                             {"--out", options.out},
+                             {"--out", options.out == "-" ? "" : options.out},  // of which its command says what it takes
                              {"--checkpoint_out", FileOf(out.checkpoint_out, kCheckpointIndex)},
                              {"--checkpoint_out", FileOf(out.checkpoint_out, kData)}};
   TakenFiles taken;

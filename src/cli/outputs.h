@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "cli/environment.h"
 #include "cli/options.h"
 #include "cli/train.h"
@@ -32,6 +33,9 @@ class OutputFile {
 // Refuses outputs that would overwrite one another or an input, files of SavedModels among them. Profiles, plans and
 // checkpoints, a SavedModel's too, may replace the ones that were read. `more`: what an --onnx model is found to consist of, too.
 absl::Status CheckOutputNames(const Options& options, const std::vector<std::string>& more = {});
+
+// Wrong usage where `path` is "-": standard output has a name, like other files.
+absl::Status CheckNoDash(absl::string_view flag, const std::string& path);
 
 // Whether a file can be written there, found out before the work; nothing is left behind. OK for an empty path. A pipe is not
 // opened: its reader would find the end of it.

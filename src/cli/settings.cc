@@ -1,6 +1,9 @@
 #include "cli/settings.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <filesystem>
 #include <iterator>
@@ -228,23 +231,6 @@ std::string MachinesIn(const std::string& folder) {
   return absl::StrJoin(names, ", ");
 }
 
-// The file of --machine: as it is given, or one of that name among those that come with the program.
-absl::StatusOr<std::string> MachineFile(const EngineOptions& engine) {
-  std::error_code error;
-  if (std::filesystem::exists(engine.machine, error) || absl::StrContains(engine.machine, '/')) return engine.machine;
-  for (const std::string& folder : engine.machine_folders) {
-    for (const char* const extension : {"", kMachineExtension}) {
-      const std::string path = absl::StrCat(folder, "/", engine.machine, extension);
-      if (std::filesystem::is_regular_file(path, error)) return path;
-    }
-  }
-  for (const std::string& folder : engine.machine_folders) {
-    const std::string names = MachinesIn(folder);
-    if (!names.empty()) return UsageError(absl::StrCat("--machine=", engine.machine, ": no such file, and none of the machines in ", folder, ": ", names));
-  }
-  return engine.machine;
-}
-
 // Host memory, disk and links, which may be slowed.
 absl::Status SetMemory(const EngineOptions& engine, SessionOptions& session) {
   int64_t host_bytes = PlanningOptions::kNoLimit;
@@ -307,12 +293,32 @@ absl::StatusOr<Devices> ParseDevices(const std::string& names, const std::string
   return devices;
 }
 
+absl::StatusOr<std::string> MachineFile(const EngineOptions& engine) {
+  if (engine.machine.empty()) return "";
+  std::error_code error;
+  if (std::filesystem::exists(engine.machine, error) || absl::StrContains(engine.machine, '/')) return engine.machine;
+  for (const std::string& folder : engine.machine_folders) {
+    for (const char* const extension : {"", kMachineExtension}) {
+      const std::string path = absl::StrCat(folder, "/", engine.machine, extension);
+      if (std::filesystem::is_regular_file(path, error)) return path;
+    }
+  }
+  for (const std::string& folder : engine.machine_folders) {
+    const std::string names = MachinesIn(folder);
+    if (!names.empty()) return UsageError(absl::StrCat("--machine=", engine.machine, ": no such file, and none of the machines in ", folder, ": ", names));
+  }
+  return engine.machine;
+}
+
 absl::Status CheckRuns(const SessionOptions& session) {
   if (session.device == "null") {
     return UsageError("the null device runs nothing: millrace plan shows what it would do, sweep plans several strategies; --device=cpu runs");
   }
+  if (session.disk.empty()) return absl::OkStatus();
   std::error_code error;
-  if (session.disk.empty() || std::filesystem::is_directory(session.disk, error)) return absl::OkStatus();
+  const bool is_folder = std::filesystem::is_directory(session.disk, error);
+  if (is_folder && access(session.disk.c_str(), W_OK | X_OK) == 0) return absl::OkStatus();
+  if (is_folder) error = std::error_code(errno, std::generic_category());
   return UsageError(absl::StrCat("--disk=", session.disk, ": ", error ? error.message() : "not a folder", ", expected a folder to write in"));
 }
 

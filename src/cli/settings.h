@@ -50,6 +50,9 @@ struct Devices {
 // Of --devices and --device. Errors are wrong usage.
 absl::StatusOr<Devices> ParseDevices(const std::string& names, const std::string& device);
 
+// The file of --machine: as it is given, or one of that name among those that come with the program; "" for none. Errors are wrong usage.
+absl::StatusOr<std::string> MachineFile(const EngineOptions& engine);
+
 // What `flag` ("device_memory") says. Errors are wrong usage and name it. A budget of 0 bytes is refused: leave the flag out for no limit.
 absl::StatusOr<Budget> ParseBudget(const char* flag, const std::string& text);
 

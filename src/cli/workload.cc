@@ -155,17 +155,20 @@ absl::StatusOr<Session::Feeds> FeedsByTensor(const SavedSignature& signature, co
   return feeds;
 }
 
-// What the step needs of the signature's inputs is fed.
+// What the step needs is fed. Of a signature or an ONNX model that are its inputs: nothing else can be.
 absl::Status CheckInputsFed(const Workload& workload) {
-  if (workload.input_keys.empty()) return absl::OkStatus();
-  const absl::StatusOr<std::vector<std::string>> unfed = UnfedInputs(*workload.graph, workload.fetches, workload.targets, workload.feed_types);
-  if (!unfed.ok()) return absl::OkStatus();  // planning says why
-  std::vector<std::string> keys;
-  for (const std::string& name : *unfed) {
-    if (const auto key = workload.input_keys.find(name); key != workload.input_keys.end()) keys.push_back(key->second);
+  const absl::StatusOr<Session::FeedTypes> unfed = UnfedInputs(*workload.graph, workload.fetches, workload.targets, workload.feed_types);
+  const auto is_known = [&](const auto& feed) { return workload.graph->FindTensor(feed.first).ok(); };
+  // Planning says why, and what a name that is misspelt is like.
+  if (!unfed.ok() || !std::all_of(workload.feed_types.begin(), workload.feed_types.end(), is_known)) return absl::OkStatus();
+  std::vector<std::string> inputs;
+  for (const auto& [name, type] : *unfed) {
+    const auto key = workload.input_keys.find(name);
+    if (key == workload.input_keys.end() && !workload.input_keys.empty()) continue;
+    inputs.push_back(absl::StrCat(key == workload.input_keys.end() ? name : key->second, " ", type.ToString()));
   }
-  if (keys.empty()) return absl::OkStatus();
-  return UsageError(absl::StrCat("not fed, but needed by the fetches and targets: ", absl::StrJoin(keys, ", "),
+  if (inputs.empty()) return absl::OkStatus();
+  return UsageError(absl::StrCat("not fed, but needed by the fetches and targets: ", absl::StrJoin(inputs, ", "),
                                  "; the file of --feeds gives inputs under these names, --synthetic_feeds makes them"));
 }
 
@@ -227,6 +230,7 @@ absl::Status LoadOnnxModel(const InputOptions& options, const std::map<std::stri
     if (input != model.inputs.end()) feeds.emplace(input->second, value);
   }
   workload.feeds = std::move(feeds);
+  for (const auto& [name, tensor] : model.inputs) workload.input_keys[WithoutIndex(tensor)] = name;
   workload.graph = std::make_shared<const Graph>(std::move(model.graph));
   workload.values_from = options.onnx;
   for (auto& [name, value] : model.variables) {
@@ -311,6 +315,14 @@ absl::Status LoadGraphAndFeeds(const InputOptions& options, std::map<std::string
   return LoadModel(options, shapes, environment, workload);
 }
 
+absl::StatusOr<std::shared_ptr<const ExecutionPlan>> ReadPlan(const std::string& path, const Environment& environment) {
+  absl::StatusOr<ExecutionPlan> plan = ReadFrom(path, environment.load_plan(path));
+  if (plan.ok()) return std::make_shared<const ExecutionPlan>(*std::move(plan));
+  const bool can_be_read = absl::EndsWith(path, ".pb") || absl::EndsWith(path, ".pbtxt");
+  if (can_be_read || !absl::IsInvalidArgument(plan.status())) return plan.status();
+  return WithMessage(plan.status(), absl::StrCat(absl::StripSuffix(plan.status().message(), "."), "; --plan_in reads what --plan_out=F.pb or F.pbtxt wrote"));
+}
+
 // Of variables whose types the graph tells.
 std::map<std::string, TensorType> DeclaredTypes(const Graph& graph) {
   std::map<std::string, TensorType> types;
@@ -369,9 +381,21 @@ absl::Status RunInitialiser(const Initialiser& init, Session& session) {
 
 }  // namespace
 
+absl::Status CheckKindOfGraph(const InputOptions& options) {
+  std::error_code error;
+  if (!options.saved_model.empty() && std::filesystem::is_regular_file(options.saved_model, error)) {
+    return UsageError(absl::StrCat("--saved_model=", options.saved_model, ": a file, expected the folder that holds saved_model.pb"));
+  }
+  if (!options.graph.empty() && std::filesystem::is_regular_file(SavedModelFile(options.graph), error)) {
+    return UsageError(absl::StrCat("--graph=", options.graph, ": the folder of a SavedModel, which --saved_model takes"));
+  }
+  return absl::OkStatus();
+}
+
 bool IsLoadersOwn(std::string_view signature) { return signature == "__saved_model_init_op" || signature == "__saved_model_train_op"; }
 
 absl::StatusOr<Workload> LoadWorkload(const InputOptions& options, FeedValues values, const Environment& environment) {
+  MR_RETURN_IF_ERROR(CheckKindOfGraph(options));
   MR_RETURN_IF_ERROR(CheckInput(options));
   MR_ASSIGN_OR_RETURN(auto shapes, ParseFeedShapes(options.feed_shapes));
 
@@ -397,8 +421,7 @@ absl::StatusOr<Workload> LoadWorkload(const InputOptions& options, FeedValues va
     MR_RETURN_IF_ERROR(ReadCheckpoint(options.checkpoint_in, !options.saved_model.empty(), environment, workload));
   }
   if (!options.plan_in.empty()) {
-    MR_ASSIGN_OR_RETURN(ExecutionPlan plan, ReadFrom(options.plan_in, environment.load_plan(options.plan_in)));
-    workload.plan = std::make_shared<const ExecutionPlan>(std::move(plan));
+    MR_ASSIGN_OR_RETURN(workload.plan, ReadPlan(options.plan_in, environment));
   }
   workload.feed_types = TypesOf(workload.feeds);
   if (options.synthetic_feeds) {

@@ -47,7 +47,7 @@ struct Workload {
   Arrays checkpoint_extras;
   std::map<std::string, VariablePart> checkpoint_parts;  // variables that checkpoints have as slices of others
   std::map<std::string, CheckpointTable> checkpoint_tables;  // by the variables that they are here
-  std::map<std::string, std::string> input_keys;  // by placeholder: what a SavedModel's signature calls it
+  std::map<std::string, std::string> input_keys;  // by placeholder: what a SavedModel's signature or an ONNX model calls it
 };
 
 // Checkpoints hold the state of node N under this followed by N; TensorFlow reads the keys that it knows and no others.
@@ -57,6 +57,9 @@ inline constexpr char kOwnNamePrefix[] = "_millrace_own_name/";
 
 // Whether a SavedModel's signature of this name is for those who load it, of no use alone.
 bool IsLoadersOwn(std::string_view signature);
+
+// Wrong usage where a SavedModel's folder is given as a --graph, or a file as a --saved_model.
+absl::Status CheckKindOfGraph(const InputOptions& options);
 
 enum class FeedValues { kMade, kTypesOnly };
 

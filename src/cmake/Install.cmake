@@ -42,18 +42,23 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/millraceConfigVersion.cmake
 install(FILES ${CMAKE_BINARY_DIR}/millraceConfig.cmake ${CMAKE_BINARY_DIR}/millraceConfigVersion.cmake
   DESTINATION ${package_dir})
 
-# The same for builds that are not CMake's: pkg-config --cflags --libs millrace. A program needs C++20. It says where it lies from where it is.
+# The same for builds that are not CMake's: pkg-config --cflags --libs millrace. A program needs C++20. Paths are relative to the .pc
+# file's own folder.
 list(TRANSFORM absl_in_headers REPLACE "::" "_" OUTPUT_VARIABLE requires)
 list(JOIN requires " " requires)
-file(RELATIVE_PATH to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
-string(REGEX REPLACE "/$" "" to_prefix "${to_prefix}")
+file(RELATIVE_PATH to_headers ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_FULL_INCLUDEDIR})
+set(prefix_line "")
+if(NOT IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+  file(RELATIVE_PATH to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+  string(REGEX REPLACE "/$" "" to_prefix "${to_prefix}")
+  set(prefix_line "prefix=\${pcfiledir}/${to_prefix}\n")
+endif()
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/millrace.pc CONTENT
-  "prefix=\${pcfiledir}/${to_prefix}
-Name: millrace
+  "${prefix_line}Name: millrace
 Description: ${PROJECT_DESCRIPTION}
 Version: ${PROJECT_VERSION}
 Requires: ${requires}
-Cflags: -I\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}
-Libs: -L\${prefix}/${CMAKE_INSTALL_LIBDIR} -lmillrace
+Cflags: -I\${pcfiledir}/${to_headers}
+Libs: -L\${pcfiledir}/.. -lmillrace
 " @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/millrace.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

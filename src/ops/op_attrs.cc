@@ -169,9 +169,8 @@ absl::Status CheckConst(const Node& node) {
 }
 
 enum class Expect {
-  kKinds,   // of those that are given
-  kValues,  // of the same
-  kAll,     // these, and that none is missing
+  kKinds,  // of those that are given
+  kAll,    // these, values that are allowed, and that none is missing
 };
 
 absl::Status Check(const Node& node, const AttrSpecs& specs, Expect expect) {
@@ -209,15 +208,6 @@ AttrMap KnownAttrs(const std::string& op, const AttrMap& attrs) {
   return known;
 }
 
-absl::Status CheckHasAttrs(const Node& node) {
-  const AttrSpecs* specs = SpecsOf(node.op);
-  if (specs == nullptr) return absl::OkStatus();
-  for (const AttrSpec& spec : *specs) {
-    if (!spec.has_default && !node.attrs.Has(spec.name)) return AttrError(node, AttrTypeError(spec.name, nullptr, spec.kind).message());
-  }
-  return absl::OkStatus();
-}
-
 absl::Status CheckWrittenAttrs(Node& node) {
   const AttrSpecs* specs = SpecsOf(node.op);
   if (specs == nullptr) return absl::OkStatus();
@@ -231,7 +221,7 @@ absl::Status CheckWrittenAttrs(Node& node) {
     const auto* number = std::get_if<int64_t>(&value);
     if (number != nullptr && spec->kind == AttrValue(float{}).index()) node.attrs.Set(name, static_cast<float>(*number));
   }
-  return Check(node, *specs, Expect::kValues);
+  return Check(node, *specs, Expect::kKinds);
 }
 
 }  // namespace millrace

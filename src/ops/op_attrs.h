@@ -14,19 +14,16 @@ namespace millrace {
 // OK when each attribute that is there and in TensorFlow's definition of the op is of its kind, and a Const's value of its type.
 absl::Status CheckAttrKinds(const Node& node);
 
-// Of a node that was read: they are among the values that are allowed, too, and those without a default are there. Attributes that the
-// definition does not have are passed over: a newer TensorFlow wrote them.
+// Of a node that is whole, read or with what follows from its inputs filled in: they are among the values that are allowed, too, and those
+// without a default are there. Attributes that the definition does not have are passed over: a newer TensorFlow wrote them.
 absl::Status CheckAttrs(const Node& node);
 
-// Of a node that a program describes: kinds and values of those that it gives, and there are no others than those of the definition and
-// notes, which begin with "_". An int for a float becomes one.
+// Of a node that a program describes, before CheckAttrs: those that it gives are of their kinds, and of the definition or notes, which begin
+// with "_". An int for a float becomes one.
 absl::Status CheckWrittenAttrs(Node& node);
 
 // Those of `attrs` that are in TensorFlow's definition of the op, and notes: a node that was read may have others, which a newer TensorFlow wrote.
 AttrMap KnownAttrs(const std::string& op, const AttrMap& attrs);
-
-// Whether those without a default are there.
-absl::Status CheckHasAttrs(const Node& node);
 
 // The table: sets of types, and "ATTR ATTR … | Op Op …", each ATTR as make_op_attrs.py explains. Each ends with a nullptr.
 extern const char* const kTypeSets[];

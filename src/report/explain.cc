@@ -169,7 +169,7 @@ class Explainer {
     const std::vector<Use> uses = UsesOf(owner);
     for (size_t s = 0; s < stays.size(); ++s) {
       const Residence& stay = *stays[s];
-      absl::StrAppend(&text, "  on the device over positions ", stay.first, " to ", stay.last, " at address ", stay.offset, ": ",
+      absl::StrAppend(&text, "  on the device from position ", stay.first, " to ", stay.last, ", at address ", stay.offset, ": ",
                       OnOneLine(stay.reason.str()), "\n");
       for (const Use& use : uses) {
         if (use.position < stay.first || use.position > stay.last) continue;

@@ -31,7 +31,7 @@ std::string LongestPasses(std::vector<PassTime> passes, double plan_seconds) {
     absl::StrAppend(&text, text.empty() ? "" : ", ", pass.name, " ", FormatSeconds(pass.seconds));
     if (pass.runs > 1) absl::StrAppend(&text, " in ", pass.runs, " runs");
   }
-  return absl::StrCat(text, " (sums over threads)");
+  return absl::StrCat("slowest passes: ", text, " (sums over threads)");
 }
 
 // What tflms took to tune and to rewrite the graph: "rewrite        5.0 ms: tuning and choosing 3.0 ms, copies into the graph 2.0 ms".

@@ -348,9 +348,9 @@ absl::Status CheckPlanScratch(const ExecutionPlan& plan, const std::vector<std::
       MR_ASSIGN_OR_RETURN(const std::shared_ptr<const Kernel> kernel, kernels.Get(instance, lane.device));
       if (kernel->scratch_bytes() <= step.scratch_bytes) continue;
       return absl::InvalidArgumentError(
-          absl::StrCat("the plan is of another kind of device than ", devices[lane.device]->name(), ", or of another machine: node '", instance.name, "' (",
+          absl::StrCat("the plan is of another kind of device than ", devices[lane.device]->name(), ", of another machine, or of another version of Millrace: node '", instance.name, "' (",
                        instance.op, ") has ", step.scratch_bytes, " bytes of scratch memory in it, the kernel here needs ", kernel->scratch_bytes(),
-                       "; plan with the device that the step is to run on"));
+                       "; plan with this version, with the device that the step is to run on"));
     }
   }
   return absl::OkStatus();

@@ -48,6 +48,8 @@ TEST(BuilderAttrs, OfAnotherKindOrNameAreErrors) {
        {{"ksize", std::vector<int64_t>{1, 2, 2, 1}}, {"strides", std::vector<int64_t>{1, 2, 2, 1}}, {"padding", "SAMEE"}},
        "node 'n' (MaxPool): attribute 'padding' is string \"SAMEE\", expected one of \"SAME\", \"VALID\", \"EXPLICIT\""},
       {"Cast", {}, "node 'n' (Cast): attribute 'DstT' is missing, expected type"},
+      // The type is the input's.
+      {"Invert", {}, "node 'n' (Invert): attribute 'T' is type float, expected one of int32, uint8, int16, int8, int64, uint16, uint32, uint64"},
   };
   for (const auto& test : cases) EXPECT_EQ(RefusedFor(test.op, test.attrs), test.message);
   EXPECT_EQ(RefusedFor("Relu", {{"_note", 1}}), "");
@@ -64,6 +66,11 @@ TEST(BuilderAttrs, ThatFollowFromTheInputsAreFilledIn) {
   EXPECT_EQ(Attrs([](GraphBuilder& b, const Output& x) { b.Op("IdentityN", {x, b.Int(1)}, {}, "n"); }), "T=list(type) [double,int32]");
   // A handle is of a type of its own, whatever its variable holds.
   EXPECT_EQ(Attrs([](GraphBuilder& b, const Output&) { b.Op("Identity", {b.AddVariable("v", {2}, init::Zeros()).handle()}, {}, "n"); }),
+            "T=type resource");
+  EXPECT_EQ(Attrs([](GraphBuilder& b, const Output&) {
+              const Output handle = b.AddVariable("v", {2}, init::Zeros()).handle();
+              b.Op("Identity", {ops::Identity(ops::Identity(handle))}, {}, "n");
+            }),
             "T=type resource");
   // What is given stays.
   EXPECT_EQ(Attrs([](GraphBuilder& b, const Output& x) { b.Op("Relu", {x}, {{"T", DataType::kDouble}}, "n"); }), "T=type double");

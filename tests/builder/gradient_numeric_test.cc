@@ -130,6 +130,11 @@ std::vector<GradientCase> CasesBeyondTensorFlow() {
                                                                       {"data_format", average ? "NHWC" : "NCHW"}, {"is_training", true}}));
                      }, true, DataType::kFloat});
   }
+  // TensorFlow has no gradient of its gradient: MaxPoolGradGrad takes no EXPLICIT padding.
+  cases.push_back({"MaxPool_EXPLICIT", {{{2, 5, 4, 2}}}, [](GraphBuilder& b, const std::vector<Output>& x) {
+                     return b.Op("MaxPool", x, {{"ksize", std::vector<int64_t>{1, 3, 2, 1}}, {"strides", std::vector<int64_t>{1, 2, 1, 1}},
+                                                {"padding", "EXPLICIT"}, {"explicit_paddings", std::vector<int64_t>{0, 0, 2, 1, 0, 1, 0, 0}}}).output(0);
+                   }});
   return cases;
 }
 

@@ -307,6 +307,7 @@ TEST_F(CommandLineTest, FlagsThatNeedAnotherOneAreWarnedOfWithoutIt) {
   EXPECT_THAT(WarningsOf({"sweep", "--partition_sizes=5,10"}, {"lru"}),
               ElementsAre("--partition_sizes has no effect on strategy lru: its order is not cut by size"));
   EXPECT_THAT(WarningsOf({"sweep", "--partition_sizes=5,10"}, {"lru", "tensorflowmem"}), IsEmpty());
+  EXPECT_THAT(WarningsOf({"sweep", "--partition_sizes=5,10"}, {}), IsEmpty()) << "that none is given is an error";
   EXPECT_THAT(WarningsOf({"run", "--update_parts=1MiB", "--disk=/tmp"}, {"planned"}),
               ElementsAre("--update_parts has no effect beside --disk: updates are whole"));
   EXPECT_THAT(WarningsOf({"export", "--graph=g.pb", "--init_targets=init"}, {"planned"}),

@@ -403,10 +403,30 @@ TEST_F(CommandsTest, ACheckpointIsNotOverwrittenByAnotherOutput) {
   options_.output.checkpoint_out = Path("other");
   options_.output.report_out = Path("ck.index");
   EXPECT_EQ(ExitStatus(CheckOutputNames(options_)), kExitUsage);
-  for (const OutputOptions& none : {OutputOptions{.checkpoint_out = Path("")}, {.checkpoint_out = "-"}, {.report_out = "-"}}) {
-    options_.output = none;
-    EXPECT_EQ(ExitStatus(CheckOutputNames(options_)), kExitUsage);
+  for (const std::string& prefix : {Path(""), Path(".."), std::string("."), std::string("-")}) {
+    options_.output = {.checkpoint_out = prefix};
+    EXPECT_EQ(ExitStatus(CheckOutputNames(options_)), kExitUsage) << prefix;
   }
+  for (const std::string& prefix : {std::string("./-"), Path("-")}) {
+    options_.output = {.checkpoint_out = prefix};
+    EXPECT_TRUE(CheckOutputNames(options_).ok()) << prefix;
+  }
+  options_.output = {.report_out = "-"};
+  EXPECT_EQ(ExitStatus(CheckOutputNames(options_)), kExitUsage);
+  EXPECT_EQ(CheckOutputNames(options_).message(), "--report_out=-: expected the name of a file; standard output is /dev/stdout, the file of this name ./-");
+  options_.output = {.plot_out = "-"};
+  EXPECT_EQ(CheckOutputNames(options_).message(), "--plot_out=-: expected the name of a file");
+  EXPECT_EQ(CheckGraphOutput("-").message(), "--out=-: expected a name that ends in .pb, .pbtxt or .dot");
+}
+
+TEST_F(CommandsTest, AMachineThatGoesByItsNameIsNotOverwritten) {
+  std::ofstream(Path("box.pbtxt")) << "name: 'box'";
+  options_.engine.machine = "box";
+  options_.engine.machine_folders = {Path("")};
+  options_.out = Path("box.pbtxt");
+  EXPECT_THAT(std::string(CheckOutputNames(options_).message()), HasSubstr("box.pbtxt would overwrite the file of --machine"));
+  options_.out = Path("other.pbtxt");
+  EXPECT_TRUE(CheckOutputNames(options_).ok());
 }
 
 TEST_F(CommandsTest, EveryCommandThatPlansTellsWhatItsPassesTook) {

@@ -65,6 +65,14 @@ TEST(SyntheticFeedsTest, CoverThePlaceholdersThatTheFetchesNeed) {
   EXPECT_EQ(types->at("y").ToString(), "int64[3]");
 }
 
+TEST(SyntheticFeedsTest, CoverPlaceholdersOfTheSecondVersion) {
+  Graph graph = ExampleGraph();
+  graph.mutable_node(NodeId{0}).op = "PlaceholderV2";
+  const auto types = SyntheticFeedTypes(graph, {"f:0"}, {}, {{"y", Shape({3})}}, {});
+  ASSERT_TRUE(types.ok()) << types.status();
+  EXPECT_EQ(types->at("x").ToString(), "float[2,3]");
+}
+
 // What makes elements is not needed when they are fed; an element that nothing takes is not fed.
 TEST(SyntheticFeedsTest, StandInForWhatInputPipelinesHandOver) {
   const absl::StatusOr<Graph> graph = ParseGraphText(R"(

@@ -61,6 +61,13 @@ TEST_F(MachineCommandTest, WritesAFile) {
   fs::remove(options_.out);
 }
 
+TEST_F(MachineCommandTest, StandardOutputGoesByItsName) {
+  options_.out = "-";
+  const absl::Status status = MachineCommand(options_, environment_);
+  EXPECT_EQ(ExitStatus(status), kExitUsage);
+  EXPECT_EQ(status.message(), "--out=-: expected the name of a file; standard output is /dev/stdout, the file of this name ./-");
+}
+
 TEST_F(MachineCommandTest, TheNullDeviceHasNothingToMeasure) {
   options_.measure = true;
   EXPECT_EQ(ExitStatus(MachineCommand(options_, environment_)), kExitUsage);

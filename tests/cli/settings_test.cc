@@ -3,8 +3,10 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <limits>
 #include <string>
 
@@ -173,6 +175,24 @@ TEST(CheckRuns, ADiskIsAFolder) {
     EXPECT_EQ(ExitStatus(status), kExitUsage);
     EXPECT_THAT(std::string(status.message()), HasSubstr(none));
   }
+}
+
+// In a process of its own, for the sake of those who may write anywhere.
+TEST(CheckRuns, ADiskCanBeWritten) {
+  SessionOptions session;
+  session.device = "cpu";
+  session.disk = absl::StrCat(testing::TempDir(), "/settings_test_disk_", getpid());
+  std::filesystem::create_directory(session.disk);
+  std::filesystem::permissions(session.disk, std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
+  const auto exit_without_rights = [&] {
+    constexpr uid_t kNobody = 65534;
+    if (geteuid() == 0 && setuid(kNobody) != 0) std::exit(EXIT_FAILURE);
+    const absl::Status status = CheckRuns(session);
+    std::cerr << status.message() << "\n";
+    std::exit(ExitStatus(status));
+  };
+  EXPECT_EXIT(exit_without_rights(), testing::ExitedWithCode(kExitUsage), ": Permission denied, expected a folder to write in");
+  std::filesystem::remove(session.disk);
 }
 
 TEST(RunCommand, ABudgetThatTheDeviceHasNotTheMemoryForDoesNotFit) {

@@ -6,8 +6,11 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "cli/commands.h"
 #include "cli/exit_status.h"
 #include "cli/train.h"
 #include "cli/variable_files.h"
@@ -73,6 +76,39 @@ b = VariableV2() {dtype=float, shape=shape[], container="c"}
             "checkpoint: no layer/w/VALUE, the value of variable w");
 }
 
+TEST_F(WorkloadTest, PlaceholdersThatAreNeededAndNotFedAreWrongUsage) {
+  UseGraph(R"(
+x = Placeholder() {dtype=float, shape=shape[2]}
+z = PlaceholderV2() {dtype=int32, shape=shape[]}
+spare = Placeholder() {dtype=float, shape=shape[]}
+y = AddV2(x, x) ^z
+)");
+  options_.input = {.graph = "graph.pb", .fetches = {"y:0"}};
+  const absl::Status status = LoadWorkload(options_.input, FeedValues::kTypesOnly, world_.environment).status();
+  EXPECT_EQ(ExitStatus(status), kExitUsage);
+  EXPECT_THAT(std::string(status.message()), testing::StartsWith("not fed, but needed by the fetches and targets: x float[2], z int32[]; "));
+  world_.environment.load_arrays = [](const std::string&) { return Arrays{{"x", Tensor::Vector<float>({1, 2})}, {"z", Tensor::Scalar<int32_t>(1)}}; };
+  options_.input.feeds = "feeds.npz";
+  EXPECT_TRUE(LoadWorkload(options_.input, FeedValues::kTypesOnly, world_.environment).ok());
+}
+
+TEST_F(WorkloadTest, FoldersOfSavedModelsAreNoGraphsAndFilesNoFolders) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / absl::StrCat("kinds_", getpid()), file = folder / "saved_model.pb";
+  std::filesystem::create_directories(folder);
+  std::ofstream(file) << "x";
+  const auto refused = [&](const InputOptions& input, const char* message) {
+    options_.input = input;
+    const absl::Status loaded = LoadWorkload(input, FeedValues::kTypesOnly, world_.environment).status();
+    for (const absl::Status& status : {loaded, InspectCommand(options_, world_.environment)}) {
+      EXPECT_EQ(ExitStatus(status), kExitUsage) << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr(message));
+    }
+  };
+  refused({.graph = folder, .fetches = {"y"}}, ": the folder of a SavedModel, which --saved_model takes");
+  refused({.saved_model = file}, "/saved_model.pb: a file, expected the folder that holds saved_model.pb");
+  std::filesystem::remove_all(folder);
+}
+
 TEST_F(WorkloadTest, ErrorsOfFilesAreWrongUsageWhereNoFileCanBeRead) {
   const auto refused = [](const std::string&) { return absl::InvalidArgumentError("refused"); };
   world_.environment.load_saved_model = refused;
@@ -97,6 +133,16 @@ TEST_F(WorkloadTest, ErrorsOfFilesAreWrongUsageWhereNoFileCanBeRead) {
     world_.environment.load_graph = [](const std::string&) -> absl::StatusOr<MetaGraph> { return Graph(); };
   }
   EXPECT_EQ(exit_status([&](InputOptions& in) { in.graph.clear(), in.saved_model = folder; }), kExitUsage);
+}
+
+TEST_F(WorkloadTest, WhichPlansCanBeReadIsToldOfOthers) {
+  world_.environment.load_plan = [](const std::string& path) { return absl::InvalidArgumentError(absl::StrCat(path, ": no plan.")); };
+  const auto message = [&](const char* path) {
+    const InputOptions input{.graph = "graph.pb", .targets = {"train"}, .plan_in = path};
+    return std::string(LoadWorkload(input, FeedValues::kTypesOnly, world_.environment).status().message());
+  };
+  EXPECT_EQ(message("plan.txt"), "plan.txt: no plan; --plan_in reads what --plan_out=F.pb or F.pbtxt wrote");
+  EXPECT_EQ(message("plan.pb"), "plan.pb: no plan.");
 }
 
 // In a process of its own, for the sake of those who may read all.
@@ -404,7 +450,7 @@ TEST_F(SavedModelWorkloadTest, InputsAreNamedByTheirKeys) {
   feeds_["x"] = Tensor(DataType::kFloat, Shape({3, 4}));
   EXPECT_EQ(message(), "feed x is float[3,4], expected float[?,2]");
   feeds_.erase("x");
-  EXPECT_THAT(message(), testing::StartsWith("not fed, but needed by the fetches and targets: x; "));
+  EXPECT_THAT(message(), testing::StartsWith("not fed, but needed by the fetches and targets: x float[?,2]; "));
   options_.input.feeds.clear();
   options_.input.synthetic_feeds = true;
   EXPECT_THAT(message(), HasSubstr("inputs without a known shape: x float[?,2], y float[?]; give"));

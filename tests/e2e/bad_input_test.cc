@@ -158,7 +158,7 @@ TEST_F(BadInputTest, FetchesTargetsAndShapesThatAreNotThere) {
   ExpectRefused(Run("graph.pbtxt", {"--fetches=why:0", "--synthetic_feeds"}), 1, HasSubstr("why"));
   ExpectRefused(Run("graph.pbtxt", {"--fetches=y:3", "--synthetic_feeds"}), 1, HasSubstr("fetch 'y:3': the node 'y' has 1 output"));
   ExpectRefused(Run("graph.pbtxt", {"--targets=train", "--synthetic_feeds"}), 1, HasSubstr("train"));
-  ExpectRefused(Run("graph.pbtxt", {"--fetches=y:0"}), 1, HasSubstr("x"));
+  ExpectRefused(Run("graph.pbtxt", {"--fetches=y:0"}), 2, HasSubstr("not fed, but needed by the fetches and targets: x float[2,3]; "));
   ExpectRefused(Run("graph.pbtxt", {"--fetches=y:0", "--synthetic_feeds", "--feed_shapes=z:2"}), 1, HasSubstr("z"));
   ExpectRefused(Run("graph.pbtxt", {"--fetches=y:0", "--synthetic_feeds", "--feed_shapes=x:2x2"}), 1,
                 AllOf(HasSubstr("x"), HasSubstr("[2,3]"), HasSubstr("[2,2]")));
@@ -167,6 +167,7 @@ TEST_F(BadInputTest, FetchesTargetsAndShapesThatAreNotThere) {
 TEST_F(BadInputTest, FeedsOfAWrongNameShapeOrType) {
   const Tensor good = Tensor(DataType::kFloat, {2, 3});
   ExpectFeedsRefused({{"x", good}, {"typo", good}}, HasSubstr("typo"));
+  ExpectFeedsRefused({{"typo", good}}, HasSubstr("no node 'typo'"));
   ExpectFeedsRefused({{"x", good.Reshaped({3, 2})}}, AllOf(HasSubstr("x"), HasSubstr("[2,3]"), HasSubstr("[3,2]")));
   ExpectFeedsRefused({{"x", Tensor(DataType::kComplex64, {2, 3})}}, AllOf(HasSubstr("x"), HasSubstr("float"), HasSubstr("complex64")));
 }

@@ -7,7 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
@@ -211,6 +214,32 @@ TEST_F(ProgramTest, AWarningIsALineOfThePrograms) {
   const Outcome outcome = program_.Run(Training("plan", {"--device=null", "--sync_mode=2"}));
   EXPECT_EQ(outcome.exit_status, 0);
   EXPECT_EQ(outcome.err, "millrace: warning: --sync_mode has no effect on strategy planned: it is of tflms\n");
+  const std::string also = program_.Run(Training("plan", {"--device=null", "--sync_mode=2", "--alsologtostderr"})).err;
+  EXPECT_THAT(also, HasSubstr("--sync_mode has no effect"));
+  EXPECT_EQ(std::count(also.begin(), also.end(), '\n'), 1) << also;
+}
+
+TEST_F(ProgramTest, WhatIsLoggedIsInFilesOfAFolderToo) {
+  const std::string folder = program_.Path("logs");
+  EXPECT_EQ(program_.Run(Training("plan", {"--device=null", "--log_dir=" + folder})).err, "millrace: --log_dir=" + folder + ": expected a folder to write in\n");
+  std::filesystem::create_directory(folder);
+  const Outcome outcome = program_.Run(Training("plan", {"--device=null", "--sync_mode=2", "--log_dir=" + folder}));
+  EXPECT_THAT(outcome.err, testing::StartsWith("millrace: warning: --sync_mode has no effect"));
+  std::string logged;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.is_regular_file()) logged += program_.Read("logs/" + entry.path().filename().string());
+  }
+  EXPECT_THAT(logged, HasSubstr("--sync_mode has no effect"));
+  const Outcome nowhere = program_.Run(Training("plan", {"--device=null", "--logtostderr", "--log_dir=" + folder}));
+  EXPECT_EQ(nowhere.exit_status, 2);
+  EXPECT_THAT(nowhere.err, HasSubstr("with --logtostderr nothing is written to files"));
+}
+
+TEST_F(ProgramTest, OnlyTheFlagNamesAFolderForWhatIsLogged) {
+  setenv("TEST_TMPDIR", program_.Path("missing").c_str(), 1);
+  const Outcome outcome = program_.Run({"--version"});
+  unsetenv("TEST_TMPDIR");
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
 }
 
 TEST_F(ProgramTest, MachinesThatComeWithTheProgramGoByTheirNames) {

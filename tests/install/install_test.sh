@@ -23,6 +23,7 @@ library=$(find "$prefix/usr" -name 'libmillrace.so' -printf '%h')
 # Without CMake.
 if command -v pkg-config >/dev/null; then
   export PKG_CONFIG_PATH=$library/pkgconfig
+  [ "$(pkg-config --variable=prefix millrace)" -ef "$prefix/usr" ] || { echo "millrace.pc: no prefix"; exit 1; }
   # shellcheck disable=SC2046
   "${CXX:-c++}" -std=c++20 "$source/tests/install/program/small.cc" -o "$prefix/small" $(pkg-config --cflags --libs millrace)
   LD_LIBRARY_PATH=$library "$prefix/small"

@@ -54,6 +54,7 @@ std::string Words(const PlanningOptions& options, const std::string& name) {
 TEST(ExplainTest, SaysWhyATensorLeavesAndWhatForItComesBack) {
   const PlanningOptions options{.strategy = "tensorflowmem", .partition_size = 1};
   const std::string text = Words(options, "a:0");
+  EXPECT_THAT(text, HasSubstr("  on the device from position 1 to "));
   EXPECT_THAT(text, HasSubstr("copied to pool"));
   EXPECT_THAT(text, HasSubstr("next used 6 partitions later"));
   EXPECT_THAT(text, HasSubstr("read by ga"));
