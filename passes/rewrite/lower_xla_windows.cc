@@ -242,9 +242,10 @@ class XlaWindowReduction {
       value = JoinedAlong(value, d, windows_[d].size, windows_[d].dilation);
     }
     if (strides == ones) return value;
-    const XlaValue end = writer_.Constant(value.dims);
-    const XlaValue begin = writer_.Cast(writer_.Constant(none), end.dtype), steps = writer_.Cast(writer_.Constant(strides), end.dtype);
-    return writer_.Add("StridedSlice", {value, begin, end, steps}, value.dtype, writer_.Output().dims, {{"Index", end.dtype}, {"T", value.dtype}});
+    const XlaValue begin = writer_.Constant(none), end = writer_.Constant(value.dims), steps = writer_.Constant(strides);
+    const DataType index = end.dtype;
+    return writer_.Add("StridedSlice", {value, writer_.Cast(begin, index), end, writer_.Cast(steps, index)}, value.dtype, writer_.Output().dims,
+                       {{"Index", index}, {"T", value.dtype}});
   }
 
   XlaValue JoinedAlong(const XlaValue& value, size_t d, int64_t size, int64_t dilation) {
