@@ -32,6 +32,7 @@ absl::Status Unroller::RunLoop(Run& run, int32_t frame) {
     for (NodeId id : loop.kept) run.kept[of_turn].emplace_back(id, run.nodes[id.value]);
     const NodeState& condition = run.nodes[loop.condition.value];
     if (condition.dead) break;
+    if (condition.values.empty()) return absl::InternalError(absl::StrCat("loop '", loop.name, "': a later part runs before its first one"));
     if (out_.Known(condition.values[0].ref)->IntAt(0) == 0) break;
     // What the next turn's Merges take, all at once. Its nodes come after what this one has done.
     std::vector<std::pair<NodeId, Value>> next;
