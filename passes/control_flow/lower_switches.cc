@@ -53,6 +53,7 @@ class SwitchLowering {
       MR_ASSIGN_OR_RETURN(order, FindGuards());
     }
     MR_RETURN_IF_ERROR(CheckChosenVariables());
+    FindWhatComesAfterWrites(order);
     const bool sizes_of_values = guarded_ != nullptr && (any_shapes_ || MayHaveSizesOfValues(graph_, ops_));
     GuardWriter writer(graph_, ops_, places_);
     for (NodeId id : order) {
@@ -256,10 +257,29 @@ class SwitchLowering {
                                                    " inputs are not the two sides of one predicate, expected a conditional"));
   }
 
+  // What is read of a reference variable is its memory: of which time is told by the writes that the reader comes after, be it through
+  // the predicate alone.
+  void FindWhatComesAfterWrites(const std::vector<NodeId>& order) {
+    after_write_.assign(graph_.num_ids(), false);
+    const bool has_references = std::any_of(order.begin(), order.end(), [&](NodeId id) {
+      return graph_.node(id).op == "VariableV2" || graph_.node(id).op == "Variable";
+    });
+    for (size_t i = 0; has_references && i < order.size(); ++i) {
+      const Node& node = graph_.node(order[i]);
+      const auto comes_after = [&](NodeId before) { return after_write_[before.value]; };
+      const OpDef* def = ops_.Find(node.op);
+      after_write_[order[i].value] = (def != nullptr && def->WritesVariables()) ||
+                                     std::any_of(node.control_inputs.begin(), node.control_inputs.end(), comes_after) ||
+                                     std::any_of(node.inputs.begin(), node.inputs.end(), [&](OutputRef input) { return comes_after(input.node); });
+    }
+  }
+
   // Data goes on whatever the predicate; who waits for the Switch waits for what it waited for.
   void LowerSwitch(NodeId id) {
     Node& node = graph_.mutable_node(id);
     const OutputRef data = node.inputs[0];
+    const NodeId predicate = node.inputs[1].node;
+    if (after_write_[predicate.value] && predicate != data.node) node.control_inputs.push_back(predicate);
     if (PassesVariable(node)) {
       node.op = "NoOp";
       node.inputs.clear();
@@ -494,6 +514,7 @@ class SwitchLowering {
   KnownWhenPlanned known_;
   CreationPlaces places_;
   std::vector<Guard> guards_;          // by node
+  std::vector<bool> after_write_;      // by node, in graphs with reference variables: whether it waits for a write, or is one
   std::vector<NodeId> unsure_;         // by node: a Merge before it, or it itself, whose sides differ by more than their predicate
   std::map<int32_t, Literal> sides_;   // by Merge: holds when its second input is there
   std::map<int32_t, int32_t> always_there_;  // by Merge that has none: the input that is
