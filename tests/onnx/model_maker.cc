@@ -142,18 +142,36 @@ Session::Feeds FeedsOf(const OnnxModel& model, const Arrays& feeds) {
 }
 }  // namespace
 
-absl::StatusOr<Arrays> RunOnce(const std::string& bytes, const Arrays& feeds) {
-  MR_ASSIGN_OR_RETURN(OnnxModel model, onnx::OnnxFromBytes(bytes, "", {.input_values = feeds}));
+namespace {
+
+absl::StatusOr<std::vector<Arrays>> RunModel(OnnxModel model, const std::vector<Arrays>& feeds) {
   std::vector<std::string> fetches;
   for (const std::string& output : model.outputs) fetches.push_back(model.tensors.at(output));
-  const Session::Feeds by_node = FeedsOf(model, feeds);
   const std::vector<std::string> outputs = model.outputs;
+  std::vector<Session::Feeds> by_node;
+  for (const Arrays& of_run : feeds) by_node.push_back(FeedsOf(model, of_run));
   MR_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Start(model));
-  std::vector<Tensor> fetched;
-  MR_RETURN_IF_ERROR(session->Run(by_node, fetches, {}, &fetched));
-  Arrays arrays;
-  for (size_t i = 0; i < outputs.size(); ++i) arrays[outputs[i]] = fetched[i];
-  return arrays;
+  std::vector<Arrays> results;
+  for (const Session::Feeds& of_run : by_node) {
+    std::vector<Tensor> fetched;
+    MR_RETURN_IF_ERROR(session->Run(of_run, fetches, {}, &fetched));
+    results.emplace_back();
+    for (size_t i = 0; i < outputs.size(); ++i) results.back()[outputs[i]] = fetched[i];
+  }
+  return results;
+}
+
+}  // namespace
+
+absl::StatusOr<Arrays> RunOnce(const std::string& bytes, const Arrays& feeds) {
+  MR_ASSIGN_OR_RETURN(OnnxModel model, onnx::OnnxFromBytes(bytes, "", {.input_values = feeds}));
+  MR_ASSIGN_OR_RETURN(const std::vector<Arrays> results, RunModel(std::move(model), {feeds}));
+  return results[0];
+}
+
+absl::StatusOr<std::vector<Arrays>> RunWithEach(const std::string& bytes, const std::vector<Arrays>& feeds) {
+  MR_ASSIGN_OR_RETURN(OnnxModel model, onnx::OnnxFromBytes(bytes, "", {}));
+  return RunModel(std::move(model), feeds);
 }
 
 absl::StatusOr<std::vector<float>> TrainFor(OnnxModel model, const Arrays& feeds, int steps,

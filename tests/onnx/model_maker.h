@@ -52,6 +52,8 @@ Tensor Ints(Shape shape, std::vector<int64_t> values);
 
 // Imports with the feeds as values and fetches every output, by ONNX's names.
 absl::StatusOr<Arrays> RunOnce(const std::string& model, const Arrays& feeds);
+// Imports without values and runs one session with all feeds in turn.
+absl::StatusOr<std::vector<Arrays>> RunWithEach(const std::string& model, const std::vector<Arrays>& feeds);
 // Runs `steps` training steps and gives the losses; `session` is left for more.
 absl::StatusOr<std::vector<float>> TrainFor(OnnxModel model, const Arrays& feeds, int steps,
                                             std::unique_ptr<Session>* session = nullptr);

@@ -69,8 +69,8 @@ int64_t MainOpset(const RepeatedPtrField<onnx_proto::OperatorSetIdProto>& sets, 
 }
 
 Importer::Importer(const onnx_proto::ModelProto& model, const std::string& folder, const OnnxOptions& options,
-                   const std::set<std::string>& baked)
-    : model_(model), folder_(folder), options_(options), baked_(baked) {
+                   const std::set<std::string>& baked, bool selects)
+    : model_(model), folder_(folder), options_(options), baked_(baked), selects_(selects) {
   b_.FoldWith(HostEvaluator());
 }
 

@@ -27,11 +27,11 @@ constexpr int kMostNested = 32;  // graphs and calls
 int64_t MainOpset(const google::protobuf::RepeatedPtrField<onnx_proto::OperatorSetIdProto>& sets, int64_t fallback);
 
 // One attempt at importing. When it fails because values of inputs or initialisers decide shapes or turns, `missing_values`
-// names them: another attempt with these among `baked` may succeed.
+// names them: another attempt with these among `baked` may succeed. `selects`: ValueSource::selects.
 class Importer final : public ValueSource {
  public:
   Importer(const onnx_proto::ModelProto& model, const std::string& folder, const OnnxOptions& options,
-           const std::set<std::string>& baked);
+           const std::set<std::string>& baked, bool selects);
 
   absl::StatusOr<OnnxModel> Run();
   const std::set<std::string>& missing_values() const { return missing_values_; }
@@ -46,6 +46,7 @@ class Importer final : public ValueSource {
                                                 const std::vector<ModelValue>& inputs) override;
   const std::string& folder() const override { return folder_; }
   bool training() const override { return options_.training.has_value(); }
+  bool selects() const override { return selects_; }
 
  private:
   // What a name stands for.
@@ -101,6 +102,7 @@ class Importer final : public ValueSource {
   const std::string& folder_;
   const OnnxOptions& options_;
   const std::set<std::string>& baked_;
+  const bool selects_;
   GraphBuilder b_;
   Names names_;
   Shadowed* shadowed_ = nullptr;  // of the nested graph that is lowered

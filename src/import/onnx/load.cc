@@ -1,5 +1,8 @@
+#include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <set>
+#include <string>
 
 #include <google/protobuf/arena.h>
 
@@ -14,6 +17,32 @@
 namespace millrace::onnx {
 namespace {
 
+// Inputs that turn out to decide shapes become constants, attempt by attempt.
+absl::StatusOr<OnnxModel> ImportWithConstants(const onnx_proto::ModelProto& model, const std::string& folder, const OnnxOptions& options, bool selects) {
+  std::set<std::string> baked;
+  while (true) {
+    Importer importer(model, folder, options, baked, selects);
+    absl::StatusOr<OnnxModel> result = importer.Run();
+    const size_t before = baked.size();
+    baked.insert(importer.missing_values().begin(), importer.missing_values().end());
+    if (result.ok() || baked.size() == before) return result;
+  }
+}
+
+bool HasConditions(const google::protobuf::RepeatedPtrField<onnx_proto::NodeProto>& nodes, int depth) {
+  return std::any_of(nodes.begin(), nodes.end(), [&](const onnx_proto::NodeProto& node) {
+    if (node.op_type() == "If" || node.op_type() == "Loop") return true;
+    return depth < kMostNested && std::any_of(node.attribute().begin(), node.attribute().end(), [&](const onnx_proto::AttributeProto& attribute) {
+      return attribute.has_g() && HasConditions(attribute.g().node(), depth + 1);
+    });
+  });
+}
+
+bool HasConditions(const onnx_proto::ModelProto& model) {
+  const auto has = [](const onnx_proto::FunctionProto& function) { return HasConditions(function.node(), 0); };
+  return HasConditions(model.graph().node(), 0) || std::any_of(model.functions().begin(), model.functions().end(), has);
+}
+
 absl::StatusOr<OnnxModel> Import(std::string_view bytes, const std::string& folder, const OnnxOptions& options) {
   if (bytes.empty()) return absl::InvalidArgumentError("empty, expected an ONNX model");
   if (bytes.size() > std::numeric_limits<int>::max()) {
@@ -24,22 +53,17 @@ absl::StatusOr<OnnxModel> Import(std::string_view bytes, const std::string& fold
   if (absl::Status status = ParseBinary(bytes, model); !status.ok()) {
     return WithPrefix(status, "not an ONNX model");
   }
-  // Inputs that turn out to decide shapes become constants, attempt by attempt.
-  std::set<std::string> baked;
-  while (true) {
-    Importer importer(*model, folder, options, baked);
-    absl::StatusOr<OnnxModel> result = importer.Run();
-    if (result.ok()) {
-      if (const std::string loop = LoopPastItsCondition(*model); !loop.empty()) {
-        LOG(WARNING) << "Loop '" << loop << "' has a count and no condition: it takes all its steps, as ONNX has it, whatever condition its body computes";
-      }
-      result->external_files = ExternalFiles(*model, folder);
-      return result;
-    }
-    const size_t before = baked.size();
-    baked.insert(importer.missing_values().begin(), importer.missing_values().end());
-    if (baked.size() == before) return result;
+  absl::StatusOr<OnnxModel> result = ImportWithConstants(*model, folder, options, false);
+  // What is known takes its one branch. Where that does not go, what values decide when running is selected.
+  if (!result.ok() && HasConditions(*model)) {
+    if (absl::StatusOr<OnnxModel> selected = ImportWithConstants(*model, folder, options, true); selected.ok()) result = std::move(selected);
   }
+  if (!result.ok()) return result;
+  if (const std::string loop = LoopPastItsCondition(*model); !loop.empty()) {
+    LOG(WARNING) << "Loop '" << loop << "' has a count and no condition: it takes all its steps, as ONNX has it, whatever condition its body computes";
+  }
+  result->external_files = ExternalFiles(*model, folder);
+  return result;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Loops whose number of steps is known while the model is read: they are unrolled.
+// Loops whose number of steps, or the most that they may take, is known while the model is read: they are unrolled.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +11,7 @@ using onnx_proto::AttributeProto;
 using onnx_proto::GraphProto;
 
 constexpr int64_t kMostSteps = 20000;
+constexpr int64_t kMostSelected = 4096;  // of a loop that values end
 
 // No elements along a new axis, of such as the body would have given.
 Output NoneOf(const Output& element, int64_t axis) {
@@ -19,20 +20,92 @@ Output NoneOf(const Output& element, int64_t axis) {
   return element.builder()->SharedConst(Tensor(element.dtype(), shape));
 }
 
-// If of a condition that is known: the graph holds the branch that is taken.
+// `taken` where the condition, a bool scalar, holds, else `other`; not valid where they cannot be selected. Of single elements of several
+// ranks it is one of the higher rank.
+Output Selected(const Output& condition, const ModelValue& taken, const ModelValue& other) {
+  Output a = taken.tensor, b = other.tensor;
+  if (!a.valid() || !b.valid() || a.dtype() != b.dtype()) return {};
+  if (a.shape().num_elements() == 1 && b.shape().num_elements() == 1 && a.rank() != b.rank()) {
+    const IntList shape(std::max(a.rank(), b.rank()), 1);
+    a = ops::Reshape(a, shape);
+    b = ops::Reshape(b, shape);
+  }
+  if (a.shape() != b.shape()) return {};
+  return a.ref() == b.ref() ? a : ops::Select(condition, a, b);
+}
+
+absl::StatusOr<std::vector<ModelValue>> LowerBranch(NodeContext& c, const char* name) {
+  const AttributeProto* branch = c.Attribute(name);
+  if (branch == nullptr) return c.Error("a branch is missing");
+  MR_ASSIGN_OR_RETURN(std::vector<ModelValue> outputs, c.source().Lower(branch->g(), {}));
+  if (static_cast<int>(outputs.size()) != c.num_outputs()) return c.Error("the branch has another number of outputs");
+  return outputs;
+}
+
+// Both branches run, and what the taken one gives is selected.
+absl::Status IfOfAny(NodeContext& c, const Output& condition) {
+  MR_ASSIGN_OR_RETURN(const std::vector<ModelValue> taken, LowerBranch(c, "then_branch"));
+  MR_ASSIGN_OR_RETURN(const std::vector<ModelValue> other, LowerBranch(c, "else_branch"));
+  for (int i = 0; i < c.num_outputs(); ++i) {
+    const Output selected = Selected(condition, taken[i], other[i]);
+    if (!selected.valid()) return c.b.ok() ? c.Unsupported("a computed condition whose branches give other types or shapes") : c.b.status();
+    c.Set(i, selected);
+  }
+  return absl::OkStatus();
+}
+
+// The graph holds the branch that is taken, where that is known.
 absl::Status If(NodeContext& c) {
   MR_RETURN_IF_ERROR(c.ExpectInputs(1, 1));
+  if (c.source().selects()) {
+    const Output condition = c.in(0);
+    if (!condition.valid()) return absl::OkStatus();
+    if (condition.shape().num_elements() != 1) return c.Error("the condition is not one element");
+    if (c.b.ConstantValue(condition) == nullptr) return IfOfAny(c, ops::Reshape(condition, {}));
+  }
   MR_ASSIGN_OR_RETURN(const IntList condition, c.ConstantInts(0));
   if (condition.size() != 1) return c.Error("the condition is not one element");
-  const AttributeProto* branch = c.Attribute(condition[0] != 0 ? "then_branch" : "else_branch");
-  if (branch == nullptr) return c.Error("a branch is missing");
-  MR_ASSIGN_OR_RETURN(const std::vector<ModelValue> outputs, c.source().Lower(branch->g(), {}));
-  if (static_cast<int>(outputs.size()) != c.num_outputs()) return c.Error("the branch has another number of outputs");
+  MR_ASSIGN_OR_RETURN(const std::vector<ModelValue> outputs, LowerBranch(c, condition[0] != 0 ? "then_branch" : "else_branch"));
   for (int i = 0; i < c.num_outputs(); ++i) c.Set(i, outputs[i]);
   return absl::OkStatus();
 }
 
-// Loop(count, condition, states...) of a body (step, condition, states...) -> (condition, states..., scans...).
+// Whether it is known that the condition does not hold: of what it is an And of, something does not.
+bool CannotHold(GraphBuilder& b, const Output& condition) {
+  const Tensor* value = b.ConstantValue(condition);
+  if (value != nullptr) return value->num_elements() == 1 && (IsFloating(value->dtype()) ? value->DoubleAt(0) == 0 : value->IntAt(0) == 0);
+  const Node& node = b.graph().node(condition.node());
+  const auto input = [&](size_t i) { return b.OutputOf(node.inputs[i]); };
+  if (node.op == "LogicalAnd") return CannotHold(b, input(0)) || CannotHold(b, input(1));
+  // Converters cast to numbers and back, and add zeros for assignments.
+  if (node.op == "Cast" || node.op == "Reshape" || node.op == "Identity") return CannotHold(b, input(0));
+  return node.op == "AddV2" && CannotHold(b, input(0)) && CannotHold(b, input(1));
+}
+
+// What ends a loop.
+struct LoopEnd {
+  bool reached = false;
+  Output goes_on;  // where only the values say whether the loop goes on: valid, a bool scalar
+};
+
+// After a step whose body says whether there is another.
+absl::Status Ask(NodeContext& c, const Output& says, LoopEnd& end) {
+  if (!says.valid()) return c.b.ok() ? c.Error("the body's condition is no tensor") : c.b.status();
+  if (c.source().selects() && says.shape().num_elements() == 1) {
+    end.reached = CannotHold(c.b, says);
+    if (end.reached || c.b.ConstantValue(says) != nullptr) return absl::OkStatus();
+    const Output holds = ops::Reshape(says, {});
+    end.goes_on = end.goes_on.valid() ? c.b.Op("LogicalAnd", {end.goes_on, holds}) : holds;
+    return absl::OkStatus();
+  }
+  const absl::StatusOr<Tensor> next = c.source().Known(says);
+  if (!next.ok() || next->num_elements() != 1) return c.Unsupported("a loop that ends by what it computes");
+  end.reached = next->IntAt(0) == 0;
+  return absl::OkStatus();
+}
+
+// Loop(count, condition, states...) of a body (step, condition, states...) -> (condition, states..., scans...). Where values end it, all steps
+// that it may take run, as if it went on, and the states of the last one that counts are selected.
 absl::Status Loop(NodeContext& c) {
   const AttributeProto* body = c.Attribute("body");
   if (body == nullptr) return c.Error("the body is missing");
@@ -59,20 +132,27 @@ absl::Status Loop(NodeContext& c) {
     return c.source().Lower(body->g(), inputs);
   };
   std::vector<std::vector<Output>> scanned(scans);
-  for (int64_t step = 0; step < count[0] && going[0] != 0; ++step) {
+  std::vector<ModelValue> last = values;  // of the steps that count
+  LoopEnd end{.reached = going[0] == 0};
+  for (int64_t step = 0; step < count[0] && !end.reached; ++step) {
     if (step >= kMostSteps) return c.Unsupported(absl::StrCat("unrolling over more than ", kMostSteps, " steps"));
+    if (end.goes_on.valid() && step >= kMostSelected) return c.Unsupported(absl::StrCat("a loop that ends by what it computes and may take more than ", kMostSelected, " steps"));
     MR_ASSIGN_OR_RETURN(const std::vector<ModelValue> outputs, turn(step));
-    // A loop without a condition goes by the count alone, whatever the body says.
-    if (c.has(1)) {
-      if (!outputs[0].tensor.valid()) return c.b.status();
-      const absl::StatusOr<Tensor> next = c.source().Known(outputs[0].tensor);
-      if (!next.ok() || next->num_elements() != 1) return c.Unsupported("a loop that ends by what it computes");
-      going[0] = next->IntAt(0);
-    }
     std::copy(outputs.begin() + 1, outputs.begin() + 1 + states, values.begin());
+    for (int i = 0; i < states; ++i) {
+      if (!end.goes_on.valid()) {
+        last[i] = values[i];
+        continue;
+      }
+      last[i] = ValueOf(Selected(end.goes_on, values[i], last[i]));
+      if (!last[i].valid()) return c.b.ok() ? c.Unsupported("a loop that ends by what it computes and changes its states' types or shapes") : c.b.status();
+    }
     for (int i = 0; i < scans; ++i) scanned[i].push_back(outputs[1 + states + i].tensor);
+    // A loop without a condition goes by the count alone, whatever the body says.
+    if (c.has(1)) MR_RETURN_IF_ERROR(Ask(c, outputs[0].tensor, end));
+    if (end.goes_on.valid() && scans > 0) return c.Unsupported("a loop that collects values and ends by what it computes");
   }
-  for (int i = 0; i < states; ++i) c.Set(i, values[i]);
+  for (int i = 0; i < states; ++i) c.Set(i, last[i]);
   const int collected = std::min(scans, c.num_outputs() - states);
   if (collected > 0 && scanned[0].empty()) {
     const absl::StatusOr<std::vector<ModelValue>> outputs = turn(0);  // for the types of what it collects

@@ -58,6 +58,8 @@ class ValueSource {
   virtual const std::string& folder() const = 0;
   // True when gradients and updates will be added.
   virtual bool training() const = 0;
+  // Whether what only values decide, when running, is selected of all that it may be; else it must be known.
+  virtual bool selects() const = 0;
 };
 
 class NodeContext {
