@@ -193,7 +193,7 @@ class FrameFinder {
       const std::vector<std::vector<int32_t>> after = UnitsAfter();
       std::vector<int32_t> pending(after.size(), 0);
       if (SortUnits(after, pending)) break;
-      if (!SplitOnCircle(after, pending)) return CircleError(after, pending);
+      if (!SplitOnCircles(after, pending)) return CircleError(after, pending);
     }
     NoteKept();
     return absl::OkStatus();
@@ -206,11 +206,11 @@ class FrameFinder {
     for (int32_t i = 0; i < ids; ++i) {
       for (const Fanout::Use& use : fanout_.of(NodeId{i})) {
         if (IsBackEdge(NodeId{i}, use.consumer)) continue;
-        // The edge orders units of the innermost frame that holds both ends.
-        int32_t frame = frame_of_[i];
+        // The edge orders units of the innermost frame that holds both ends. What leaves a loop has its end outside: where that loop takes it
+        // in, the loop comes after itself.
+        int32_t frame = FrameBehind(NodeId{i});
         while (!Within(frame_of_[use.consumer.value], frame)) frame = frames_[frame].parent;
-        const int32_t from = UnitIn(frame, NodeId{i}), to = UnitIn(frame, use.consumer);
-        if (from != to) after[from].push_back(to);
+        after[UnitIn(frame, NodeId{i})].push_back(UnitIn(frame, use.consumer));
       }
     }
     for (size_t f = 1; f < frames_.size(); ++f) {
@@ -260,92 +260,105 @@ class FrameFinder {
     return done == units;
   }
 
-  // Of the units that are pending, those that something pending waits for in turn: on circles, or between two.
-  static std::vector<bool> OnCircles(const std::vector<std::vector<int32_t>>& after, const std::vector<int32_t>& pending) {
-    std::vector<std::vector<int32_t>> before(after.size());
-    std::vector<int32_t> waiting(after.size(), 0);
-    std::vector<int32_t> ends;
-    std::vector<bool> on_circles(after.size());
-    for (size_t from = 0; from < after.size(); ++from) {
-      if (pending[from] == 0) continue;
-      on_circles[from] = true;
-      for (int32_t to : after[from]) before[to].push_back(static_cast<int32_t>(from));
-      waiting[from] = static_cast<int32_t>(after[from].size());
-      if (waiting[from] == 0) ends.push_back(static_cast<int32_t>(from));
-    }
-    while (!ends.empty()) {
-      const int32_t end = ends.back();
-      ends.pop_back();
-      on_circles[end] = false;
-      for (int32_t from : before[end]) {
-        if (--waiting[from] == 0) ends.push_back(from);
+  // By unit: the circles that it is on, as the number of one of their units; -1 for none. Units on circles with each other have one number.
+  static std::vector<int32_t> CirclesOf(const std::vector<std::vector<int32_t>>& after, const std::vector<int32_t>& pending) {
+    // Tarjan's strongly connected components, of what is pending.
+    const auto units = static_cast<int32_t>(after.size());
+    std::vector<int32_t> circles(units, -1), seen(units, 0), low(units, 0), open;
+    std::vector<size_t> next(units, 0);
+    std::vector<bool> is_open(units);
+    int32_t count = 0;
+    for (int32_t start = 0; start < units; ++start) {
+      if (pending[start] == 0 || seen[start] > 0) continue;
+      std::vector<int32_t> way = {start};
+      while (!way.empty()) {
+        const int32_t unit = way.back();
+        if (seen[unit] == 0) {
+          low[unit] = seen[unit] = ++count;
+          open.push_back(unit);
+          is_open[unit] = true;
+        }
+        if (next[unit] < after[unit].size()) {
+          const int32_t to = after[unit][next[unit]++];
+          if (seen[to] == 0) way.push_back(to);
+          if (is_open[to]) low[unit] = std::min(low[unit], seen[to]);
+          continue;
+        }
+        way.pop_back();
+        if (!way.empty()) low[way.back()] = std::min(low[way.back()], low[unit]);
+        if (low[unit] < seen[unit]) continue;
+        const bool alone = open.back() == unit && std::find(after[unit].begin(), after[unit].end(), unit) == after[unit].end();
+        for (int32_t of = -1; of != unit;) {
+          of = open.back();
+          open.pop_back();
+          is_open[of] = false;
+          circles[of] = alone ? -1 : unit;
+        }
       }
     }
-    return on_circles;
+    return circles;
   }
 
-  // Opens a circle: a loop on one gets a later part for what waits for others on it. Of all the values that go round, the first comes out of
-  // a loop that needed none of them for it. False: there is no such loop.
-  bool SplitOnCircle(const std::vector<std::vector<int32_t>>& after, const std::vector<int32_t>& pending) {
-    const std::vector<bool> on_circles = OnCircles(after, pending);
-    for (size_t f = 1; f < frames_.size(); ++f) {
-      if (!on_circles[graph_.num_ids() + f]) continue;
-      const auto frame = static_cast<int32_t>(f);
-      const std::vector<bool> late = LateNodes(frame, on_circles);
-      if (!Leads(frame, late, on_circles)) continue;
-      MakeLaterPart(frame, late);
-      return true;
-    }
-    return false;
-  }
-
-  // Nodes within the frame that wait for units on circles with it, in one turn or another.
-  std::vector<bool> LateNodes(int32_t frame, const std::vector<bool>& on_circles) const {
+  // Opens circles: a loop on one gets a later part for what waits for others on it, or for itself. Of all the values that go round, the first
+  // comes out of a loop that needed none of them for it. Loops within such a loop come next time. False: there is no such loop.
+  bool SplitOnCircles(const std::vector<std::vector<int32_t>>& after, const std::vector<int32_t>& pending) {
+    const std::vector<int32_t> circles = CirclesOf(after, pending);
     const int32_t ids = graph_.num_ids();
-    std::vector<bool> late(ids);
+    std::vector<int32_t> loop_of(ids, 0);                     // by node: the outermost loop on a circle that it is in; 0 for none
+    std::vector<std::vector<NodeId>> within(frames_.size());  // of these loops, and of those in them
+    for (int32_t i = 0; i < ids; ++i) {
+      if (!graph_.alive(NodeId{i})) continue;
+      for (int32_t f = frame_of_[i]; f > 0; f = frames_[f].parent) {
+        within[f].push_back(NodeId{i});
+        if (circles[ids + f] >= 0) loop_of[i] = f;
+      }
+    }
+    const auto on_circle_of = [&](int32_t loop, NodeId id) {
+      const int32_t unit = UnitIn(frames_[loop].parent, id);
+      return unit >= 0 && circles[unit] == circles[ids + loop];
+    };
+    std::vector<bool> late(ids);  // nodes that wait for the circle which their loop is on, in one turn or another
     std::vector<NodeId> next;
     const auto add = [&](NodeId id) {
-      if (late[id.value] || !graph_.alive(id) || !Within(frame_of_[id.value], frame)) return;
+      if (!late[id.value]) next.push_back(id);
       late[id.value] = true;
-      next.push_back(id);
     };
-    for (int32_t i = 0; i < ids; ++i) {
-      const int32_t unit = Within(frame_of_[i], frame) ? -1 : UnitIn(frames_[frame].parent, NodeId{i});
-      if (unit < 0 || !on_circles[unit]) continue;
-      for (const Fanout::Use& use : fanout_.of(NodeId{i})) add(use.consumer);
-    }
+    const auto for_each_edge = [&](const auto& look) {
+      for (int32_t i = 0; i < ids; ++i) {
+        for (const Fanout::Use& use : fanout_.of(NodeId{i})) look(NodeId{i}, use.consumer);
+      }
+    };
+    for_each_edge([&](NodeId from, NodeId to) {
+      const int32_t loop = loop_of[to.value];
+      if (loop > 0 && !Within(FrameBehind(from), loop) && on_circle_of(loop, from)) add(to);
+    });
     while (!next.empty()) {
       const NodeId id = next.back();
       next.pop_back();
-      for (const Fanout::Use& use : fanout_.of(id)) add(use.consumer);
+      for (const Fanout::Use& use : fanout_.of(id)) {
+        if (loop_of[use.consumer.value] == loop_of[id.value]) add(use.consumer);
+      }
       if (!IsLoopCond(graph_.node(id))) continue;
-      for (int32_t i = 0; i < ids; ++i) {
-        if (Within(frame_of_[i], frame_of_[id.value])) add(NodeId{i});
-      }
+      for (NodeId inside : within[frame_of_[id.value]]) add(inside);
     }
-    return late;
+    std::vector<bool> leads(frames_.size());  // gives to its circle what is not late
+    for_each_edge([&](NodeId from, NodeId to) {
+      const int32_t loop = loop_of[from.value];
+      if (loop > 0 && !late[from.value] && !Within(FrameBehind(from), loop) && on_circle_of(loop, to)) leads[loop] = true;
+    });
+    for (int32_t i = 0; i < ids; ++i) {
+      if (!leads[loop_of[i]]) loop_of[i] = 0;
+    }
+    return MakeLaterParts(loop_of, late);
   }
 
-  // Whether what the frame gives to units on circles with it is not all late.
-  bool Leads(int32_t frame, const std::vector<bool>& late, const std::vector<bool>& on_circles) const {
-    for (int32_t i = 0; i < graph_.num_ids(); ++i) {
-      if (late[i] || !graph_.alive(NodeId{i}) || !Within(frame_of_[i], frame)) continue;
-      for (const Fanout::Use& use : fanout_.of(NodeId{i})) {
-        const bool leaves = !Within(frame_of_[use.consumer.value], frame) && !IsBackEdge(NodeId{i}, use.consumer);
-        const int32_t unit = leaves ? UnitIn(frames_[frame].parent, use.consumer) : -1;
-        if (unit >= 0 && on_circles[unit]) return true;
-      }
-    }
-    return false;
-  }
-
-  // Late nodes of the frame and of those within go to parts of their own; a frame all of whose nodes are late goes there as it is.
-  void MakeLaterPart(int32_t frame, const std::vector<bool>& late) {
+  // Late nodes of these loops and of those within go to parts of their own; a frame all of whose nodes are late goes there as it is.
+  bool MakeLaterParts(const std::vector<int32_t>& loop_of, const std::vector<bool>& late) {
     std::vector<bool> has_early(frames_.size());
     std::set<int32_t> has_late;
     for (int32_t i = 0; i < graph_.num_ids(); ++i) {
-      if (!graph_.alive(NodeId{i}) || !Within(frame_of_[i], frame)) continue;
-      for (int32_t f = frame_of_[i]; f != frames_[frame].parent; f = frames_[f].parent) {
+      if (loop_of[i] == 0) continue;
+      for (int32_t f = frame_of_[i]; f != frames_[loop_of[i]].parent; f = frames_[f].parent) {
         if (late[i]) has_late.insert(f);
         if (!late[i]) has_early[f] = true;
       }
@@ -363,8 +376,9 @@ class FrameFinder {
       if (around != later.end()) frames_[part].parent = around->second;
     }
     for (int32_t i = 0; i < graph_.num_ids(); ++i) {
-      if (late[i]) frame_of_[i] = later[frame_of_[i]];
+      if (loop_of[i] > 0 && late[i]) frame_of_[i] = later[frame_of_[i]];
     }
+    return !later.empty();
   }
 
   int32_t FirstPart(int32_t frame) const { return frames_[frame].is_later_part() ? frames_[frame].first : frame; }

@@ -9,6 +9,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "graph/text.h"
 #include "graph/verify.h"
 #include "millrace/stream_name.h"
@@ -207,6 +209,9 @@ TEST(UnrollLoops, ErrorsNameTheNodeAndWhatIsWrong) {
       {"e = Enter(i) {T=int32, frame_name=\"f\"}\nm = Merge(e, back) {T=int32, N=2}\nc = LoopCond(m)\ns = Switch(m, c) {T=int32}\n"
        "out = Exit(s) {T=int32}\nn = Neg(out) {T=int32}\nagain = Enter(n) {T=int32, frame_name=\"f\"}\nback = NextIteration(again) {T=int32}\n",
        "a loop takes in what comes out of it: loop 'f' -> node 'n' -> loop 'f'"},
+      {"e = Enter(i) {T=int32, frame_name=\"f\"}\nm = Merge(e, back) {T=int32, N=2}\nc = LoopCond(m)\ns = Switch(m, c) {T=int32}\n"
+       "out = Exit(s) {T=int32}\nagain = Enter(out) {T=int32, frame_name=\"f\"}\nback = NextIteration(again) {T=int32}\n",
+       "a loop takes in what comes out of it: loop 'f' -> loop 'f'"},
   };
   for (const auto& [nodes, message] : cases) {
     Graph graph;
@@ -248,6 +253,31 @@ TEST(UnrollLoops, WhatEntersLateMayLeadNowhere) {
                                          "y = Neg(out) {T=float}\nback = Enter(y) {T=float, frame_name=\"f\"}\nlost = Exp(back) {T=float}\n", &graph).status();
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(graph.node(graph.Find("y")).inputs[0].node, graph.Find("x"));
+}
+
+// Each of them waits for itself, and for the one before it. They are parted at once: one after another, these took minutes.
+TEST(UnrollLoops, ManyLoopsInPartsArePartedAtOnce) {
+  std::string nodes = "x0 = Placeholder() {dtype=float, shape=shape[]}\nno = Const() {dtype=bool, value=bool[]{false}}\n";
+  constexpr int kLoops = 1500;
+  for (int i = 0; i < kLoops; ++i) {
+    const std::string frame = absl::StrCat("frame_name=\"f", i, "\"");
+    absl::StrAppend(&nodes, "e", i, " = Enter(no) {T=bool, ", frame, "}\nc", i, " = LoopCond(e", i, ")\n");
+    std::string from = absl::StrCat("x", i);
+    for (const char* part : {"a", "b"}) {
+      absl::StrAppend(&nodes, part, i, " = Enter(", from, ") {T=float, ", frame, "}\ns_", part, i, " = Switch(", part, i, ", c", i, ") {T=float}\n");
+      from = absl::StrCat("out_", part, i);
+      absl::StrAppend(&nodes, from, " = Exit(s_", part, i, ") {T=float}\n");
+    }
+    absl::StrAppend(&nodes, "x", i + 1, " = Neg(", from, ") {T=float}\n");
+  }
+  absl::StatusOr<Graph> graph = ParseGraphText(nodes);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EvaluatingOracle oracle;
+  const absl::Time begin = absl::Now();
+  const absl::Status status = UnrollLoops(*graph, OpRegistry::Builtin(), oracle, {}).status();
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(20));
+  EXPECT_EQ(graph->node(graph->Find(absl::StrCat("x", kLoops))).inputs[0].node, graph->Find(absl::StrCat("x", kLoops - 1)));
 }
 
 // Its turns make no nodes, so that their number is all that grows.
