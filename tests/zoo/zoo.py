@@ -34,7 +34,8 @@ tf1 = tf.compat.v1
 FAMILIES = ("optimizers", "keras_nets", "text_nets", "image_nets", "other_nets", "world_nets", "wild_nets", "branch_nets", "loop_nets",
             "hangers_on", "unseen_nets", "unseen_old_nets", "far_nets", "far_keras", "random_effects", "branched_loops", "written_nets", "stranger_nets", "kept_tables",
             "sized_nets", "guest_vision", "guest_text", "guest_learning", "guest_science", "guest_graphs", "guest_chances", "guest_keras", "guest_steps", "guest_numbers", "unequal_sides",
-            "old_branches", "late_known", "asked_sizes", "turns_by_chance", "unread_effects", "resource_effects", "lists_by_chance", "arrays_by_chance")
+            "old_branches", "late_known", "asked_sizes", "turns_by_chance", "unread_effects", "resource_effects", "lists_by_chance", "arrays_by_chance",
+            "loops_in_parts", "references_by_chance")
 STEPS = 3
 NUDGES = 8
 
