@@ -32,7 +32,7 @@ void AddFunctionsIn(const AttrMap& attrs, std::vector<std::string>& names) {
 
 bool IsIf(const Node& node) { return node.op == "If" || node.op == "StatelessIf"; }
 bool IsCase(const Node& node) { return node.op == "Case" || node.op == "StatelessCase"; }
-bool IsWhile(const Node& node) { return node.op == "While" || node.op == "StatelessWhile"; }
+bool IsWhile(const Node& node) { return node.op == "While" || node.op == "StatelessWhile" || node.op == "XlaWhile"; }
 bool IsPartitionedCall(const Node& node) {
   return node.op == "PartitionedCall" || node.op == "StatefulPartitionedCall" || node.op == "BatchFunction" || node.op == kSymbolicGradientOp;
 }

@@ -334,6 +334,72 @@ absl::Status XlaSortRule(InferenceContext& context) {
   return absl::OkStatus();
 }
 
+// (algorithm, state, shape) -> state, bits
+absl::Status XlaRandomRule(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(3));
+  MR_ASSIGN_OR_RETURN(const XlaInts algorithm, XlaConstants(context, 0, 1, 0));
+  const Shape &state = context.shape(1), &shape = context.shape(2);
+  const bool is_state = context.dtype(1) == DataType::kUint64 && state.fully_known() && state.rank() == 1 && (state.dim(0) == 2 || state.dim(0) == 3);
+  if (!is_state) return context.Error(absl::StrCat("the state is ", context.input(1).ToString(), ", expected 2 or 3 of uint64"));
+  if (!shape.fully_known() || shape.rank() != 1) return context.Error(absl::StrCat("the shape is ", context.input(2).ToString(), ", expected a vector"));
+  MR_ASSIGN_OR_RETURN(const XlaInts dims, XlaConstants(context, 2, static_cast<size_t>(shape.dim(0)), 0));
+  const DataType dtype = context.attrs().GetOr("dtype", DataType::kUint64);
+  if (dtype != DataType::kUint8 && dtype != DataType::kUint32 && dtype != DataType::kUint64) {
+    return context.Error(absl::StrCat("dtype is ", std::string(DataTypeName(dtype)), ", expected uint8, uint32 or uint64"));
+  }
+  context.AddOutput(DataType::kUint64, state);
+  AddXlaOutput(context, dtype, dims);
+  return absl::OkStatus();
+}
+
+// (left, right, dimensions of the longer shape) -> both with equal ranks
+absl::Status XlaBroadcastHelperRule(InferenceContext& context) {
+  MR_RETURN_IF_ERROR(context.ExpectInputs(3));
+  MR_RETURN_IF_ERROR(ExpectXlaShapes(context, {0, 1, 2}));
+  const bool left_is_longer = context.shape(0).rank() >= context.shape(1).rank();
+  const Shape &longer = context.shape(left_is_longer ? 0 : 1), &shorter = context.shape(left_is_longer ? 1 : 0);
+  XlaInts dims(shorter.dims().begin(), shorter.dims().end());
+  if (shorter.rank() > 0 && shorter.rank() < longer.rank()) {
+    MR_ASSIGN_OR_RETURN(const XlaInts places, XlaConstants(context, 2, dims.size(), 0));
+    MR_RETURN_IF_ERROR(ExpectXlaDims(context, "dimensions to broadcast along", places, longer.rank()));
+    if (!std::is_sorted(places.begin(), places.end())) {
+      return context.Error(absl::StrCat("dimensions to broadcast along are [", absl::StrJoin(places, ","), "], expected ascending ones"));
+    }
+    dims.assign(longer.rank(), 1);
+    for (size_t i = 0; i < places.size(); ++i) dims[places[i]] = shorter.dim(static_cast<int>(i));
+  }
+  for (int i : {0, 1}) {
+    if ((i == 0) == left_is_longer) {
+      context.AddOutput(context.dtype(i), longer);
+    } else {
+      AddXlaOutput(context, context.dtype(i), dims);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// matrices -> eigenvalues and vectors, or singular values and both bases
+absl::Status XlaMatrixRule(InferenceContext& context) {
+  const bool singular = context.op() == "XlaSvd";
+  MR_RETURN_IF_ERROR(context.ExpectInputs(1));
+  MR_RETURN_IF_ERROR(ExpectXlaShapes(context, {0}));
+  const Shape& shape = context.shape(0);
+  const int rank = shape.rank();
+  if (rank < 2 || (!singular && shape.dim(rank - 1) != shape.dim(rank - 2))) {
+    return context.Error(absl::StrCat("input 0 is ", context.input(0).ToString(), ", expected ", singular ? "matrices" : "square matrices"));
+  }
+  const int64_t rows = shape.dim(rank - 2), columns = shape.dim(rank - 1);
+  const auto add = [&](std::initializer_list<int64_t> last) {
+    XlaInts dims(shape.dims().begin(), shape.dims().end() - 2);
+    dims.insert(dims.end(), last);
+    AddXlaOutput(context, context.dtype(0), dims);
+  };
+  add({std::min(rows, columns)});
+  add({rows, rows});
+  if (singular) add({columns, columns});
+  return absl::OkStatus();
+}
+
 absl::Status XlaSameRule(InferenceContext& context) {
   MR_RETURN_IF_ERROR(context.ExpectInputs(1));
   context.AddOutput(context.dtype(0), context.shape(0));
@@ -342,6 +408,7 @@ absl::Status XlaSameRule(InferenceContext& context) {
 
 const std::map<std::string, OpDef::ShapeRule>& XlaRules() {
   static const auto& rules = *new std::map<std::string, OpDef::ShapeRule>{
+      {"XlaBroadcastHelper", XlaBroadcastHelperRule},
       {"XlaConv", XlaConvRule},
       {"XlaConvV2", XlaConvRule},
       {"XlaDot", XlaDotRule},
@@ -352,9 +419,12 @@ const std::map<std::string, OpDef::ShapeRule>& XlaRules() {
       {"XlaReduce", XlaReduceRule},
       {"XlaReducePrecision", XlaSameRule},
       {"XlaReduceWindow", XlaReduceWindowRule},
+      {"XlaRngBitGenerator", XlaRandomRule},
       {"XlaScatter", XlaScatterRule},
       {"XlaSelectAndScatter", XlaSelectAndScatterRule},
+      {"XlaSelfAdjointEig", XlaMatrixRule},
       {"XlaSort", XlaSortRule},
+      {"XlaSvd", XlaMatrixRule},
       {"XlaVariadicReduce", XlaReduceRule},
       {"XlaVariadicReduceV2", XlaReduceRule},
       {"XlaVariadicSort", XlaSortRule},

@@ -163,10 +163,43 @@ absl::Status LowerXlaPrecision(XlaWriter& writer) {
   return absl::OkStatus();
 }
 
+// Dimensions of the side that has fewer are those of the other that input 2 names.
+absl::Status LowerXlaBroadcastHelper(XlaWriter& writer) {
+  std::vector<XlaValue> sides = {writer.Input(0), writer.Input(1)};
+  for (int i = 0; i < 2; ++i) sides[i] = writer.Reshape(sides[i], writer.Output(i).dims);
+  writer.Finish(sides);
+  return absl::OkStatus();
+}
+
+// One triangle alone counts: TensorFlow's op reads the lower one.
+absl::Status LowerXlaEigenvalues(XlaWriter& writer) {
+  XlaValue matrix = writer.Input(0);
+  Ints perm(matrix.rank());
+  for (size_t i = 0; i < perm.size(); ++i) perm[i] = static_cast<int64_t>(i);
+  std::swap(perm[perm.size() - 2], perm[perm.size() - 1]);
+  if (!writer.node().attrs.GetOr("lower", true)) matrix = writer.Transpose(matrix, perm);
+  const XlaValue values = writer.Add("SelfAdjointEigV2", {matrix}, matrix.dtype, writer.Output(0).dims, {{"compute_v", true}, {"T", matrix.dtype}});
+  writer.Finish({values, {{values.ref.node, 1}, matrix.dtype, writer.Output(1).dims}});
+  return absl::OkStatus();
+}
+
+absl::Status LowerXlaSvd(XlaWriter& writer) {
+  const XlaValue matrix = writer.Input(0);
+  const AttrMap attrs{{"compute_uv", true}, {"full_matrices", true}, {"T", matrix.dtype}};
+  const XlaValue values = writer.Add("Svd", {matrix}, matrix.dtype, writer.Output(0).dims, attrs);
+  const auto side = [&](int output) { return XlaValue{{values.ref.node, output}, matrix.dtype, writer.Output(output).dims}; };
+  writer.Finish({values, side(1), side(2)});
+  return absl::OkStatus();
+}
+
 absl::Status LowerXlaNode(XlaWriter& writer, XlaPools& pools) {
   const std::string op = writer.node().op;
   if (op == "XlaDot" || op == "XlaDotV2") return LowerXlaDot(writer);
   if (op == "XlaConv" || op == "XlaConvV2") return LowerXlaConv(writer);
+  if (op == "XlaRngBitGenerator") return LowerXlaRandom(writer);
+  if (op == "XlaBroadcastHelper") return LowerXlaBroadcastHelper(writer);
+  if (op == "XlaSelfAdjointEig") return LowerXlaEigenvalues(writer);
+  if (op == "XlaSvd") return LowerXlaSvd(writer);
   if (op == "XlaPad") return LowerXlaPad(writer);
   if (op == "XlaGather") return LowerXlaGather(writer);
   if (op == "XlaScatter") return LowerXlaScatter(writer);

@@ -37,6 +37,7 @@ absl::Status LowerXlaReduceWindow(XlaWriter& writer, XlaPools& pools);
 absl::Status LowerXlaSelectAndScatter(XlaWriter& writer, XlaPools& pools);
 absl::Status LowerXlaSort(XlaWriter& writer);
 absl::Status LowerXlaReduce(XlaWriter& writer);
+absl::Status LowerXlaRandom(XlaWriter& writer);
 
 }  // namespace millrace
 

@@ -34,6 +34,9 @@ absl::Status CheckOpsKnown(const Graph& graph, const OpRegistry& ops) {
   if (!read_by_known.empty()) {
     absl::StrAppend(&text, ". What such a node makes for others can be fed in its place, as arrays '", read_by_known, "' and so on");
   }
+  if (unknown.count("XlaCallModule") > 0) {
+    absl::StrAppend(&text, ". XlaCallModule holds a whole program as StableHLO: jax2tf.convert writes ops with native_serialization=False");
+  }
   return absl::UnimplementedError(absl::StrCat("the graph uses ops that are not supported: ", text));
 }
 

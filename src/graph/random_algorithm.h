@@ -6,8 +6,8 @@
 
 namespace millrace {
 
-// Philox, and what a device takes by itself, which is Philox here.
-inline constexpr int64_t kAlgorithmPhilox = 1, kAlgorithmAuto = 3;
+// Philox, ThreeFry, and what a device takes by itself, which is Philox here.
+inline constexpr int64_t kAlgorithmPhilox = 1, kAlgorithmThreeFry = 2, kAlgorithmAuto = 3;
 constexpr bool IsPhilox(int64_t algorithm) { return algorithm == kAlgorithmPhilox || algorithm == kAlgorithmAuto; }
 
 }  // namespace millrace

@@ -155,7 +155,11 @@ const char* const kOpsWithSeveralOutputs[] = {
     "UniqueV2 y idx",
     "UniqueWithCounts y idx count",
     "UniqueWithCountsV2 y idx count",
+    "XlaBroadcastHelper lhs_output rhs_output",
     "XlaKeyValueSort sorted_keys sorted_values",
+    "XlaRngBitGenerator output_key output",
+    "XlaSelfAdjointEig w v",
+    "XlaSvd s u v",
     nullptr};
 
 const char* const kOpsByOutputName[] = {

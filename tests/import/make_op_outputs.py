@@ -16,7 +16,8 @@ SKIP = re.compile(r"^_|^(Foo|Xla|TPU|Quantize|Requant|Rpc|BoostedTrees|Retrieve|
                   r".*Output$|Namespace|Riscv|Tpu|Collective|.*TPUEmbedding|NInts|NPoly|NIn|OpWith|Out[TA]|Ref(Out|In)|"
                   r"Two(Float|Int)|FiveFloat|CopyOp$|Unary$|Fact$|Dummy|Dtype|DevicePlacement|WindowOp|[A-Z]$|Polymorphic|Simple|Binary|IntAttr|KernelLabel|Risc)")
 # But such as training graphs do hold.
-NOT_SKIPPED = re.compile(r"^(CudnnRNN|Quantize(V2|AndDequantize)|(Dense|Sparse|Ragged)Count|Xla(KeyValueSort|Variadic))")
+NOT_SKIPPED = re.compile(r"^(CudnnRNN|Quantize(V2|AndDequantize)|(Dense|Sparse|Ragged)Count|"
+                         r"Xla(BroadcastHelper|KeyValueSort|RngBit|SelfAdjointEig|Svd|Variadic))")
 
 
 def main():
