@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "graph/extremes_as_xla.h"
 #include "millrace/status.h"
 #include "passes/control_flow/xla_ops.h"
 #include "passes/rewrite/lower_xla.h"
@@ -52,6 +53,7 @@ class XlaIndexing {
   const Ints& kept() const { return kept_; }         // those that windows have
   const Ints& wide() const { return wide_; }         // indexed ones of which windows have several
   XlaValue vectors() const { return vectors_; }      // [batch..., mapped]
+  int64_t size(int64_t d) const { return sizes_[d]; }
   int64_t num_vectors() const { return ProductOf(batch_, 0, batch_.size()); }
   // The dimensions that a gathered window has: those of `kept` but for indexed ones of 1.
   bool IsThin(int64_t d) const { return XlaHolds(indexed_, d) && sizes_[d] == 1; }
@@ -291,15 +293,16 @@ class XlaScattering {
     const bool replaces = op_ == kXlaSecond;
     XlaValue turned = writer_.Transpose(operand_, indexing_.order());
     const Ints dims = turned.dims;
-    if (!inside) MR_RETURN_IF_ERROR(LeaveOut(updates, turned));
+    if (!inside) LeaveOut(updates, turned);
     const XlaValue places = indexing_.Places();
-    const AttrMap attrs{{"T", operand_.dtype}, {"Tindices", places.dtype}};
+    AttrMap attrs{{"T", operand_.dtype}, {"Tindices", places.dtype}};
     XlaValue made;
     if (op_ == "Mul") {
       MR_ASSIGN_OR_RETURN(made, Products(turned, updates, places));
     } else if (op_ == "AddV2" && OperandIsZero()) {
       made = writer_.Add("ScatterNd", {places, updates, writer_.Cast(writer_.Constant(dims), places.dtype)}, operand_.dtype, dims, attrs);
     } else {
+      if (IsFloating(operand_.dtype) && (op_ == "Maximum" || op_ == "Minimum")) attrs.Set(kExtremesAsXla, true);
       made = writer_.Add((*known)[1], {turned, places, updates}, operand_.dtype, turned.dims, attrs);
     }
     if (replaces && !inside) made = writer_.Slice(made, Ints(dims.size(), 0), dims);
@@ -347,8 +350,21 @@ class XlaScattering {
     return absl::OkStatus();
   }
 
-  // Windows that are not inside add nothing; where updates replace what is there, they go to a row behind the operand.
-  absl::Status LeaveOut(XlaValue& updates, XlaValue& turned) {
+  // What changes nothing: of the extremes, the other end.
+  XlaValue Nothing(DataType dtype) {
+    const bool largest = op_ == "Maximum";
+    if (op_ == "AddV2" || op_ == "Mul") return writer_.Scalar(op_ == "Mul" ? 1 : 0, dtype);
+    const double end = std::numeric_limits<double>::infinity();
+    if (IsFloating(dtype)) return writer_.Scalar(largest ? -end : end, dtype);
+    const int64_t bits = 8 * DataTypeSize(dtype);
+    const bool is_signed = dtype == DataType::kInt8 || dtype == DataType::kInt16 || dtype == DataType::kInt32 || dtype == DataType::kInt64;
+    const uint64_t highest = ~uint64_t{0} >> (64 - bits + (is_signed ? 1 : 0));
+    const auto number = static_cast<int64_t>(!largest ? highest : is_signed ? ~highest : 0);
+    return writer_.Cast(writer_.Constant(Tensor::Scalar<int64_t>(number)), dtype);
+  }
+
+  // Windows that are not inside change nothing; where updates replace what is there, they go behind the operand.
+  void LeaveOut(XlaValue& updates, XlaValue& turned) {
     const XlaValue vectors = indexing_.vectors();
     Ints batch = indexing_.batch(), spread = batch;
     const XlaValue from = writer_.Add("GreaterEqual", {vectors, writer_.Zero(vectors.dtype)}, DataType::kBool, vectors.dims);
@@ -360,26 +376,19 @@ class XlaScattering {
       spread.push_back(1);
       const int64_t first = numbers_.mapped[0], row = operand_.dims[first];
       const auto at = static_cast<size_t>(XlaPlaceIn(indexing_.order(), first));
-      Ints outside(numbers_.mapped.size(), 0), none(turned.dims.size(), 0), one = none;
+      Ints outside(numbers_.mapped.size(), 0), none(turned.dims.size(), 0), window = none;
       outside[0] = row;
-      one[at] = 1;
-      if (!indexing_.wide().empty()) return writer_.Refuse("replaces windows of which some may lie outside, expected constant indices, or a sum");
+      window[at] = indexing_.size(first);
       const XlaValue behind = writer_.Cast(writer_.Constant(outside), vectors.dtype);
       indexing_.set_vectors(writer_.Add("SelectV2", {writer_.Reshape(inside, spread), vectors, behind}, vectors.dtype, vectors.dims, {{"T", vectors.dtype}}));
-      turned = writer_.Pad(turned, none, one, writer_.Zero(turned.dtype));
-      return absl::OkStatus();
+      turned = writer_.Pad(turned, none, window, writer_.Zero(turned.dtype));
+      return;
     }
-    const bool sums = op_ == "AddV2", multiplies = op_ == "Mul", largest = op_ == "Maximum";
-    const bool exact = sums || multiplies || IsFloating(updates.dtype);
-    if (!exact) return writer_.Refuse("takes extremes of integers at indices that may lie outside");
-    const double end = std::numeric_limits<double>::infinity();
-    const XlaValue nothing = writer_.Scalar(sums ? 0 : multiplies ? 1 : largest ? -end : end, updates.dtype);
     spread.resize(updates.dims.size(), 1);
-    updates = writer_.Add("SelectV2", {writer_.Reshape(inside, spread), updates, nothing}, updates.dtype, updates.dims, {{"T", updates.dtype}});
+    updates = writer_.Add("SelectV2", {writer_.Reshape(inside, spread), updates, Nothing(updates.dtype)}, updates.dtype, updates.dims, {{"T", updates.dtype}});
     // Where they go does not matter, but it must be there.
     const XlaValue low = writer_.Same("Maximum", {vectors, writer_.Zero(vectors.dtype)});
     indexing_.set_vectors(writer_.Same("Minimum", {low, indexing_.LastVector()}));
-    return absl::OkStatus();
   }
 
   // Of the operand's element at each of the indexed places and the updates that go there, in this order.

@@ -30,6 +30,8 @@ T Combined(CombineOp op, T before, T update) {
     case CombineOp::kMul: return Wide<T>::Narrow(a * b);
     case CombineOp::kMax: return Wide<T>::Narrow(a < b ? b : a);
     case CombineOp::kMin: return Wide<T>::Narrow(b < a ? b : a);
+    case CombineOp::kMaxOrNan: return Wide<T>::Narrow(a < b || b != b ? b : a);
+    case CombineOp::kMinOrNan: return Wide<T>::Narrow(b < a || b != b ? b : a);
     default: return update;
   }
 }
@@ -104,7 +106,8 @@ TEST(ScatterTest, ARowThatNearlyAllIndicesNameIsSummedInTheirOrder) {
 }
 
 TEST(ScatterTest, EveryOperationAndType) {
-  for (const CombineOp op : {CombineOp::kAssign, CombineOp::kAdd, CombineOp::kSub, CombineOp::kMul, CombineOp::kMax, CombineOp::kMin}) {
+  for (const CombineOp op : {CombineOp::kAssign, CombineOp::kAdd, CombineOp::kSub, CombineOp::kMul, CombineOp::kMax, CombineOp::kMin,
+                             CombineOp::kMaxOrNan, CombineOp::kMinOrNan}) {
     const Scatter scatter = MostlyOne(400, 4, 24);
     Check<float>(scatter, op, Type::kFloat);
     Check<double>(scatter, op, Type::kDouble);

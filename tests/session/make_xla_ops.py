@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes tests/session/xla_ops.npz: a graph of XLA's ops as jax2tf writes them, what it is fed, and what TensorFlow makes of it:
-of the family `specials` what JAX does, since TensorFlow compiles extremes without regard to NaN, and walks windows in another order.
+of the families `specials` and `bits_and_places` what JAX does, since TensorFlow compiles extremes without regard to NaN, and walks windows in another order.
 
 Needs TensorFlow and JAX (2.21 and 0.4.38 were used):  cd tests/session && python make_xla_ops.py
 """
@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 from jax import lax
 from jax.experimental import enable_x64, jax2tf
+from tensorflow.compiler.tf2xla.ops import gen_xla_ops as xla
 
 tf1 = tf.compat.v1
 RANDOM = np.random.default_rng(0)
@@ -274,11 +275,79 @@ def specials():
              lambda x, exponent=exponent, mantissa=mantissa: lax.reduce_precision(x, exponent, mantissa), doubles)
 
 
+def bits_and_places():
+    """Bits of a state, extremes with NaN, of integers at places that may lie outside, and windows moved inside."""
+    keys = np.array([3, 2**32 - 1, 2**32 - 3, 2**32 - 1], np.uint32)
+    for algorithm in (lax.RandomAlgorithm.RNG_DEFAULT, lax.RandomAlgorithm.RNG_PHILOX, lax.RandomAlgorithm.RNG_THREE_FRY):
+        for shape in ((), (7,), (3, 5), (5, 2, 3), (0,), (3, 4)):
+            for dtype in ("uint32", "uint8"):
+                case(f"bits_{algorithm.name}_{dtype}_{'_'.join(map(str, shape))}",
+                     lambda key, algorithm=algorithm, shape=shape, dtype=dtype: lax.rng_bit_generator(key, shape, dtype, algorithm=algorithm), keys)
+    for impl in ("rbg", "unsafe_rbg"):
+        def draw(key, impl=impl):
+            one, other = jax.random.split(jax.random.wrap_key_data(key, impl=impl))
+            return jax.random.key_data(one), jax.random.normal(other, (5, 3))
+        case(f"bits_{impl}", draw, keys)
+    x = floats(6, 4)
+    x[1, 1] = x[5, 2] = NAN
+    updates = floats(5, 4)
+    updates[0, 0] = updates[1, 3] = NAN
+    places = ints(0, 3, 5, 3, 9)
+    for name in ("max", "min"):
+        case(f"scatter_{name}_nan", lambda x, i, u, name=name: getattr(x.at[i], name)(u), x, places, updates)
+        for dtype in (np.int32, np.uint8):
+            numbers = integers(0, 100, 6, 4).astype(dtype)
+            case(f"scatter_{name}_outside_{np.dtype(dtype).name}",
+                 lambda x, i, u, name=name: getattr(x.at[i], name)(u), numbers, places, integers(0, 100, 5, 4).astype(dtype))
+    put = lambda rows, row, i: lax.dynamic_update_slice(rows, row, (i, 1))
+    case("scatter_set_slices", jax.vmap(put), floats(5, 6, 4), floats(5, 2, 3), ints(0, 4, 5, 9, -3))
+    case("scatter_set_slices_of_columns", jax.vmap(put, (2, 0, 0), 2), floats(6, 4, 5), floats(5, 2, 3), ints(0, 4, 5, 9, -3))
+    numbers = lax.ScatterDimensionNumbers((1, 2), (), (0, 1))
+    case("scatter_set_windows_outside", lambda x, i, u: lax.scatter(x, i, u, numbers, mode="drop"), floats(7, 6),
+         ints([0, 1], [4, 3], [6, 0], [1, 5], [-1, 2]), floats(5, 2, 3))
+
+
+# Of TensorFlow's own, which JAX does not write: name, function of tensors, arguments.
+def raw_ops():
+    state, matrices = np.array([5, 2**64 - 2, 2**64 - 1], np.uint64), floats(2, 5, 3)
+    square = floats(2, 4, 4)
+    double = floats(2).astype(np.float64)
+    yield "raw_bits", lambda s: xla.xla_rng_bit_generator(1, s, [9], dtype=tf.uint32), [state]
+    yield "raw_long_bits", lambda s: xla.xla_rng_bit_generator(3, s, [3, 3], dtype=tf.uint64), [state]
+    yield "raw_threefry_bits", lambda s: xla.xla_rng_bit_generator(2, s[1:], [3, 3], dtype=tf.uint64), [state]
+    yield "raw_broadcast", lambda a, b: xla.xla_broadcast_helper(a, b, [1]), [square, floats(4)]
+    yield "raw_broadcast_left", lambda a, b: xla.xla_broadcast_helper(a, b, [0, 2]), [floats(2, 3), matrices]
+    for lower in (True, False):
+        yield f"raw_eigenvalues_{lower}", lambda a, lower=lower: [rebuilt(*xla.xla_self_adjoint_eig(a, lower, 100, 1e-6))], [square]
+    for name, value in (("tall", matrices), ("wide", floats(3, 5))):
+        yield f"raw_svd_{name}", lambda a: [singular_product(min(a.shape[-2:]), *xla.xla_svd(a, 100, 1e-6, ""))], [value]
+
+    @tf.function
+    def more(x):
+        return 2 * x
+
+    @tf.function
+    def less(x):
+        return tf.reduce_sum(x) < 10
+    spec = tf.TensorSpec([2], tf.float64)
+    yield "raw_while", lambda x: xla.xla_while([x], less.get_concrete_function(spec), more.get_concrete_function(spec)), [abs(double)]
+
+
+# The signs of vectors are free, so what they make is compared.
+def rebuilt(values, vectors):
+    return tf.matmul(vectors * values[..., None, :], vectors, transpose_b=True)
+
+
+def singular_product(count, values, left, right):
+    return tf.matmul(left[..., :count] * values[..., None, :], right[..., :count], transpose_b=True)
+
+
 def main():
     for family in (dots, pads, convolutions, gathers, scatters, windows, orders, functions):
         family()
     others = len(CASES)
     specials()
+    bits_and_places()
     special = {name for name, _, _ in CASES[others:]}
     fed, arrays, fetches, by_jax = {}, {}, [], {}
     graph = tf1.Graph()
@@ -295,6 +364,18 @@ def main():
                 if name in special:
                     results = jax.tree_util.tree_leaves(jax.jit(function)(*arguments))
                     by_jax.update({f"out/{name}/y{i}": np.asarray(result) for i, result in enumerate(results)})
+        raw = []
+        for name, function, arguments in raw_ops():
+            for i, value in enumerate(arguments):
+                arrays[f"in/{name}/x{i}"] = value
+            taken = [tf1.placeholder(value.dtype, value.shape, f"{name}/x{i}") for i, value in enumerate(arguments)]
+            made = [tf.identity(result, f"{name}/y{i}") for i, result in enumerate(function(*taken))]
+            raw.append((function, arguments, made))
+            fetches += made
+    for function, arguments, made in raw:
+        results = tf.function(function, jit_compile=True)(*[tf.constant(value) for value in arguments])
+        by_jax.update({f"out/{one.op.name}": result.numpy() for one, result in zip(made, results)})
+    fetches = [one for one in fetches if f"out/{one.op.name}" not in by_jax]
     with tf1.Session(graph=graph) as session:
         results = session.run(fetches, {f"{name[3:]}:0": value for name, value in arrays.items()})
     arrays.update({f"out/{one.op.name}": value for one, value in zip(fetches, results)})

@@ -31,7 +31,8 @@ bool IsClose(double a, double b) {
 // Sorts and what rounds compute nothing: they give the very bits.
 void ExpectNumbers(const std::string& name, const Tensor& got, const Tensor& want) {
   ASSERT_EQ(got.type().ToString(), want.type().ToString()) << name;
-  const bool exact = absl::StrContains(name, "sort") || absl::StrContains(name, "reduce_precision");
+  const bool bits = absl::StrContains(name, "bits_RNG") || absl::StrContains(name, "_bits/");
+  const bool exact = bits || absl::StrContains(name, "sort") || absl::StrContains(name, "reduce_precision");
   const std::vector<double> a = Numbers(got), b = Numbers(want);
   for (size_t i = 0; i < a.size(); ++i) {
     EXPECT_TRUE(exact ? IsSame(a[i], b[i]) : IsClose(a[i], b[i])) << name << "[" << i << "]: " << a[i] << ", expected " << b[i];
@@ -78,6 +79,21 @@ TEST(XlaOps, FormsWithoutOtherOpsAreRefusedByName) {
   EXPECT_THAT(std::string(dot.message()), AllOf(HasSubstr("'y' (XlaDot)"), HasSubstr("differ in what is summed over")));
   const absl::Status numbers = RunOf(absl::StrCat(kFed, "y = XlaDot(x, x) {T=float, dimension_numbers=\"\\n\\177\"}\n"));
   EXPECT_THAT(std::string(numbers.message()), HasSubstr("is no message of dimension numbers"));
+  const auto bits = [](int algorithm, const char* dtype) {
+    return RunOf(absl::StrCat(kFed, "a = Const() {dtype=int32, value=int32[]{", algorithm, "}}\ns = Const() {dtype=uint64, value=uint64[3]{1,2,3}}\n",
+                              "n = Const() {dtype=int32, value=int32[1]{4}}\ny = XlaRngBitGenerator(a, s, n) {dtype=", dtype, ", Tshape=int32}\n"));
+  };
+  EXPECT_THAT(std::string(bits(7, "uint32").message()), AllOf(HasSubstr("'y' (XlaRngBitGenerator)"), HasSubstr("draws by algorithm 7")));
+  EXPECT_THAT(std::string(bits(2, "uint32").message()), HasSubstr("from a state of 3 numbers, expected Philox (1 or 3), or ThreeFry (2) from 2"));
+  EXPECT_THAT(std::string(bits(1, "float").message()), HasSubstr("dtype is float, expected uint8, uint32 or uint64"));
+  absl::StatusOr<Graph> native = ParseGraphText(absl::StrCat(kFed, "y = XlaCallModule(x) {Tin=[float], Tout=[float]}\n"));
+  ASSERT_TRUE(native.ok()) << native.status();
+  std::vector<Tensor> out;
+  const auto session = testing::OpenSession(*std::move(native), {});
+  const absl::Status module = session.ok() ? (*session)->Run({{"x", Tensor(DataType::kFloat, Shape({2, 3}))}}, {"y"}, {}, &out) : session.status();
+  EXPECT_THAT(std::string(module.message()), AllOf(HasSubstr("XlaCallModule (1x, first at 'y')"), HasSubstr("native_serialization=False")));
+  const absl::Status square = RunOf(absl::StrCat(kFed, "y = XlaSelfAdjointEig(x) {T=float, lower=true}\n"));
+  EXPECT_THAT(std::string(square.message()), HasSubstr("expected square matrices"));
 }
 
 // XlaSort and XlaKeyValueSort have no function to compare by: all bits count.

@@ -6,6 +6,7 @@
 #include "cpu/kernels/scatter_rows.h"
 #include "cpu/kernels/strided_copy.h"
 #include "cpu/kernels/values.h"
+#include "graph/extremes_as_xla.h"
 
 namespace millrace::cpu {
 namespace {
@@ -66,6 +67,7 @@ KernelOr MakeScatter(const OpInstance& instance, ScatterForm form) {
     return MakeScatterOf<uint8_t>(instance, form);
   }
   const bool ordered = form.combine == Combine::kMax || form.combine == Combine::kMin;
+  if (ordered && instance.attrs.GetOr(kExtremesAsXla, false)) form.combine = form.combine == Combine::kMax ? Combine::kMaxOrNan : Combine::kMinOrNan;
   return DispatchNumeric(instance, ordered ? dtype : PartOf(dtype), [&](auto tag) -> KernelOr {
     return MakeScatterOf<typename decltype(tag)::type>(instance, form, PartsOf(dtype));
   });

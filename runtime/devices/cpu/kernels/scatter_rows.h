@@ -8,8 +8,8 @@
 
 namespace millrace::cpu {
 
-// kMaxOrLater and kMinOrLater take the later one of two that do not compare: a NaN alone stays.
-enum class Combine { kAssign, kAdd, kSub, kMul, kMax, kMin, kMaxOrLater, kMinOrLater };
+// kMaxOrLater and kMinOrLater take the later one of two that do not compare: a NaN alone stays. kMaxOrNan and kMinOrNan take a NaN.
+enum class Combine { kAssign, kAdd, kSub, kMul, kMax, kMin, kMaxOrLater, kMinOrLater, kMaxOrNan, kMinOrNan };
 
 template <typename T, Combine kCombine>
 inline T CombineOne(T a, T b) {
@@ -20,6 +20,8 @@ inline T CombineOne(T a, T b) {
   if constexpr (kCombine == Combine::kMin) return b < a ? b : a;
   if constexpr (kCombine == Combine::kMaxOrLater) return a > b ? a : b;
   if constexpr (kCombine == Combine::kMinOrLater) return a < b ? a : b;
+  if constexpr (kCombine == Combine::kMaxOrNan) return a < b || b != b ? b : a;
+  if constexpr (kCombine == Combine::kMinOrNan) return b < a || b != b ? b : a;
   return b;
 }
 
@@ -76,6 +78,8 @@ void ScatterRows(const KernelContext& context, Combine combine, const int64_t* t
     case Combine::kMin: return run.template operator()<Combine::kMin>();
     case Combine::kMaxOrLater: return run.template operator()<Combine::kMaxOrLater>();
     case Combine::kMinOrLater: return run.template operator()<Combine::kMinOrLater>();
+    case Combine::kMaxOrNan: return run.template operator()<Combine::kMaxOrNan>();
+    case Combine::kMinOrNan: return run.template operator()<Combine::kMinOrNan>();
   }
 }
 

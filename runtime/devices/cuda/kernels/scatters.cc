@@ -9,6 +9,7 @@
 #include "cuda/kernels/rows.h"
 #include "cuda/launch/layout.h"
 #include "cuda/launch/scatter.h"
+#include "graph/extremes_as_xla.h"
 
 namespace millrace::cuda {
 
@@ -87,9 +88,12 @@ const std::map<std::string, CombineOp>& CombineOps() {
   return *ops;
 }
 
-CombineOp CombineOf(const std::string& op) {
+CombineOp CombineOf(const OpInstance& instance) {
+  const bool as_xla = instance.attrs.GetOr(kExtremesAsXla, false);
   for (const auto& [name, combine] : CombineOps()) {
-    if (absl::EndsWith(op, name)) return combine;
+    if (!absl::EndsWith(instance.op, name)) continue;
+    if (as_xla && combine == CombineOp::kMax) return CombineOp::kMaxOrNan;
+    return as_xla && combine == CombineOp::kMin ? CombineOp::kMinOrNan : combine;
   }
   return CombineOp::kAdd;  // ScatterNd
 }
@@ -103,12 +107,12 @@ KernelOr MakeScatterNd(DeviceServices& services, const OpInstance& instance) {
   const bool zeros = target == Target::kZeros;
   const Shape& sliced = zeros ? instance.outputs[0].shape : instance.inputs[0].shape;
   MR_ASSIGN_OR_RETURN(const Rows rows, RowsOf(instance, sliced, zeros ? 0 : 1, /*nd=*/true));
-  return MakeScatterInto(services, instance, CombineOf(instance.op), target, rows, zeros ? 1 : 2);
+  return MakeScatterInto(services, instance, CombineOf(instance), target, rows, zeros ? 1 : 2);
 }
 
 KernelOr MakeVariableScatter(DeviceServices& services, const OpInstance& instance) {
   MR_ASSIGN_OR_RETURN(const Rows rows, RowsOf(instance, instance.inputs[0].shape, 1, /*nd=*/false));
-  return MakeScatterInto(services, instance, CombineOf(instance.op), Target::kVariable, rows, 2);
+  return MakeScatterInto(services, instance, CombineOf(instance), Target::kVariable, rows, 2);
 }
 
 KernelOr MakeSegmentSum(DeviceServices& services, const OpInstance& instance) {

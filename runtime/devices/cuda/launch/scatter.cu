@@ -33,6 +33,8 @@ MR_DEVICE T CombineOne(CombineOp op, T a, T b) {
     case CombineOp::kDiv: return static_cast<T>(a / b);
     case CombineOp::kMax: return a < b ? b : a;
     case CombineOp::kMin: return b < a ? b : a;
+    case CombineOp::kMaxOrNan: return a < b || b != b ? b : a;
+    case CombineOp::kMinOrNan: return b < a || b != b ? b : a;
     case CombineOp::kAssign: break;
   }
   return b;

@@ -20,7 +20,7 @@ struct RowIndex {
 void LaunchGatherRows(const Queue& queue, int bytes, const RowIndex& index, int64_t inner, const void* in,
                       const void* indices, void* out);
 
-enum class CombineOp { kAssign, kAdd, kSub, kMul, kDiv, kMax, kMin };
+enum class CombineOp { kAssign, kAdd, kSub, kMul, kDiv, kMax, kMin, kMaxOrNan, kMinOrNan };
 
 // out[row i][:] = combine(out[row i][:], updates[i][:]) for i = 0, 1, ... in that order for each row. `rows` rows, fewer
 // than 2^31. `one_update`: a single element for all.
