@@ -91,17 +91,26 @@ absl::Status DequantizeLinear(NodeContext& c) {
   return absl::OkStatus();
 }
 
-absl::Status DynamicQuantizeLinear(NodeContext& c) {
-  MR_RETURN_IF_ERROR(c.ExpectInputs(1, 1));
-  const Output x = c.in(0);
+struct Quantized {
+  Output values, scale, zero;
+};
+
+// As uint8, by the range of the values and zero.
+Quantized QuantizedByRange(const Output& x) {
   const Output low = ops::Binary("Minimum", ops::Reduce("Min", x, {}), 0);
   const Output high = ops::Binary("Maximum", ops::Reduce("Max", x, {}), 0);
   // Zeros alone have a step, too.
   const Output range = high - low, scale = ops::Select(ops::Binary("Equal", range, 0), ops::OnesLike(range), range) / 255.0;
   const Output zero = Saturated(ops::Unary("Round", -low / scale), DataType::kUint8);
-  c.Set(0, Saturated(ops::Unary("Round", x / scale) + ops::Cast(zero, DataType::kFloat), DataType::kUint8));
-  c.Set(1, scale);
-  c.Set(2, zero);
+  return {Saturated(ops::Unary("Round", x / scale) + ops::Cast(zero, DataType::kFloat), DataType::kUint8), scale, zero};
+}
+
+absl::Status DynamicQuantizeLinear(NodeContext& c) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(1, 1));
+  const Quantized quantized = QuantizedByRange(c.in(0));
+  c.Set(0, quantized.values);
+  c.Set(1, quantized.scale);
+  c.Set(2, quantized.zero);
   return absl::OkStatus();
 }
 
@@ -191,6 +200,11 @@ absl::Status QLinearConv(NodeContext& c) {
 }
 
 }  // namespace
+
+Output RoundedByRange(const Output& x) {
+  const Quantized quantized = QuantizedByRange(x);
+  return (ops::Cast(quantized.values, DataType::kFloat) - ops::Cast(quantized.zero, DataType::kFloat)) * quantized.scale;
+}
 
 void AddQuantizeLowerings(LoweringTable& table) {
   table.Add("QuantizeLinear", QuantizeLinear);

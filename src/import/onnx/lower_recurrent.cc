@@ -1,4 +1,4 @@
-// RNN, GRU and LSTM, unrolled over their static number of steps.
+// RNN, GRU and LSTM, and onnxruntime's LSTM of 8-bit weights, unrolled over their static number of steps.
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
@@ -18,6 +18,7 @@ struct Cell {
   std::vector<Activation> activations;    // of one direction
   double clip = 0;                        // 0: none
   bool linear_before_reset = false, input_forget = false;
+  bool in_8_bits = false;  // what is multiplied by weights is rounded to 8 bits before
   int64_t hidden = 0;
 };
 
@@ -91,10 +92,13 @@ struct Weights {
 Output Gate(const Output& x, int64_t gate, int64_t hidden) { return Part(x, {0, gate * hidden}, {x.dim(0), hidden}); }
 
 Output TimesTransposed(const Output& x, const Output& weights) { return ops::MatMul(x, weights, {false, true}); }
+Output TimesTransposed(const Cell& cell, const Output& x, const Output& weights) {
+  return TimesTransposed(cell.in_8_bits ? RoundedByRange(x) : x, weights);
+}
 
 State LstmStep(const Cell& cell, const Weights& w, const Output& x, const State& state) {
   const int64_t n = cell.hidden;
-  Output all = x + TimesTransposed(state.h, w.recurrent);
+  Output all = x + TimesTransposed(cell, state.h, w.recurrent);
   if (w.recurrent_bias.valid()) all = all + w.recurrent_bias;
   const auto with_peephole = [&](const Output& gate, const Output& c, int i) {
     return w.peepholes.empty() ? gate : gate + c * w.peepholes[i];
@@ -137,18 +141,22 @@ struct Sequence {
   State last;
 };
 
-// One direction over x [time, batch, inputs].
+// What is multiplied: x [time, batch, inputs], weights of all directions [directions, gates * hidden, inputs or hidden].
+struct Factors {
+  Output x, of_inputs, recurrent;
+};
+
 class Direction {
  public:
-  Direction(NodeContext& c, const Cell& cell, const Output& x, int number)
-      : c_(c), cell_(cell), x_(x), number_(number) {}
+  Direction(NodeContext& c, const Cell& cell, const Factors& factors, int number)
+      : c_(c), cell_(cell), factors_(factors), x_(factors.x), number_(number) {}
 
   Sequence Run(bool reverse, const Output& lengths) {
     const int64_t steps = x_.dim(0), batch = x_.dim(1), wide = cell_.gates * cell_.hidden;
     Weights w;
-    w.recurrent = OfDirection(c_.in(2));
+    w.recurrent = OfDirection(factors_.recurrent);
     // The inputs' part of all steps is one product.
-    Output inputs = TimesTransposed(ops::Reshape(x_, {steps * batch, x_.dim(2)}), OfDirection(c_.in(1)));
+    Output inputs = TimesTransposed(cell_, ops::Reshape(x_, {steps * batch, x_.dim(2)}), OfDirection(factors_.of_inputs));
     if (c_.has(3)) {
       const Output bias = OfDirection(c_.in(3));
       inputs = ops::BiasAdd(inputs, Part(bias, {0}, {wide}));
@@ -196,9 +204,31 @@ class Direction {
 
   NodeContext& c_;
   const Cell& cell_;
+  const Factors& factors_;
   const Output& x_;
   const int number_;
 };
+
+// Weights [directions, inputs, gates * hidden] of 8 bits, with scales and zero points of each direction or of each of its columns, as they
+// stand in the other cells.
+absl::StatusOr<Output> Dequantized(NodeContext& c, int weights, int scale, int zero) {
+  const Output x = c.in(weights);
+  if (!x.valid()) return x;
+  if (x.rank() != 3 || (x.dtype() != DataType::kInt8 && x.dtype() != DataType::kUint8)) {
+    return c.Error(absl::StrCat("weights are ", x.type().ToString(), ", expected 8-bit integers of rank 3"));
+  }
+  const auto of_columns = [&](int input) -> absl::StatusOr<Output> {
+    MR_ASSIGN_OR_RETURN(const Tensor value, c.Constant(input));
+    const bool per_column = value.shape() == Shape({x.dim(0), x.dim(2)});
+    if (!per_column && value.shape() != Shape({x.dim(0)})) {
+      return c.Error(absl::StrCat("input ", input, " is ", value.type().ToString(), ", the weights are ", x.type().ToString()));
+    }
+    return ops::Reshape(ops::Cast(c.b.SharedConst(value), DataType::kFloat), {x.dim(0), 1, per_column ? x.dim(2) : 1});
+  };
+  MR_ASSIGN_OR_RETURN(const Output step, of_columns(scale));
+  MR_ASSIGN_OR_RETURN(const Output offset, of_columns(zero));
+  return ops::Transpose((ops::Cast(x, DataType::kFloat) - offset) * step, {0, 2, 1});
+}
 
 absl::Status ExpectShapes(const NodeContext& c, const Cell& cell, const Output& x, const Output& w, const Output& r,
                           int64_t directions) {
@@ -211,8 +241,7 @@ absl::Status ExpectShapes(const NodeContext& c, const Cell& cell, const Output& 
                               cell.hidden, " units, ", directions, " directions"));
 }
 
-absl::Status Recurrent(NodeContext& c, Cell cell, const std::vector<std::string>& activations) {
-  MR_RETURN_IF_ERROR(c.ExpectInputs(3, cell.gates == 4 ? 8 : 6));
+absl::Status Recurrent(NodeContext& c, Cell cell, const std::vector<std::string>& activations, const Output& w, const Output& r) {
   const std::string direction = c.String("direction", "forward");
   if (direction != "forward" && direction != "reverse" && direction != "bidirectional") {
     return c.Error(absl::StrCat("direction is '", direction, "'"));
@@ -220,7 +249,6 @@ absl::Status Recurrent(NodeContext& c, Cell cell, const std::vector<std::string>
   const int directions = direction == "bidirectional" ? 2 : 1;
   const bool batch_first = c.Int("layout", 0) != 0;
   Output x = c.in(0);
-  const Output w = c.in(1), r = c.in(2);
   if (!x.valid() || !w.valid() || !r.valid()) return absl::OkStatus();
   if (batch_first && x.rank() == 3) x = ops::Transpose(x, {1, 0, 2});
   cell.hidden = c.Int("hidden_size", r.rank() == 3 ? r.dim(2) : 0);
@@ -233,11 +261,12 @@ absl::Status Recurrent(NodeContext& c, Cell cell, const std::vector<std::string>
   MR_ASSIGN_OR_RETURN(const std::vector<Activation> all, ReadActivations(c, activations, directions));
   Output lengths;
   if (c.has(4)) lengths = c.in(4);
+  const Factors factors{x, w, r};
   std::vector<Sequence> sequences;
   for (int d = 0; d < directions; ++d) {
     cell.activations.assign(all.begin() + d * static_cast<int64_t>(activations.size()),
                             all.begin() + (d + 1) * static_cast<int64_t>(activations.size()));
-    sequences.push_back(Direction(c, cell, x, d).Run(direction == "reverse" || d == 1, lengths));
+    sequences.push_back(Direction(c, cell, factors, d).Run(direction == "reverse" || d == 1, lengths));
   }
   MR_RETURN_IF_ERROR(c.b.status());
   std::vector<Output> ys, hs, cs;
@@ -253,9 +282,22 @@ absl::Status Recurrent(NodeContext& c, Cell cell, const std::vector<std::string>
   return absl::OkStatus();
 }
 
+absl::Status Recurrent(NodeContext& c, const Cell& cell, const std::vector<std::string>& activations) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(3, cell.gates == 4 ? 8 : 6));
+  return Recurrent(c, cell, activations, c.in(1), c.in(2));
+}
+
 absl::Status Rnn(NodeContext& c) { return Recurrent(c, {.gates = 1}, {"Tanh"}); }
 absl::Status Gru(NodeContext& c) { return Recurrent(c, {.gates = 3}, {"Sigmoid", "Tanh"}); }
 absl::Status Lstm(NodeContext& c) { return Recurrent(c, {.gates = 4}, {"Sigmoid", "Tanh", "Tanh"}); }
+
+// onnxruntime's: products of integers, of x and of each state rounded to 8 bits by their range at the time.
+absl::Status DynamicQuantizeLstm(NodeContext& c) {
+  MR_RETURN_IF_ERROR(c.ExpectInputs(3, 12));  // an input that is read below and absent is an error there
+  MR_ASSIGN_OR_RETURN(const Output w, Dequantized(c, 1, 8, 9));
+  MR_ASSIGN_OR_RETURN(const Output r, Dequantized(c, 2, 10, 11));
+  return Recurrent(c, {.gates = 4, .in_8_bits = true}, {"Sigmoid", "Tanh", "Tanh"}, w, r);
+}
 
 }  // namespace
 
@@ -263,6 +305,7 @@ void AddRecurrentLowerings(LoweringTable& table) {
   table.Add("RNN", Rnn);
   table.Add("GRU", Gru);
   table.Add("LSTM", Lstm);
+  table.Add("com.microsoft.DynamicQuantizeLSTM", DynamicQuantizeLstm);
 }
 
 }  // namespace millrace::onnx

@@ -170,6 +170,8 @@ Output AsWide(const Output& x);
 bool IsUnsigned(DataType dtype);
 // |x|: TensorFlow has no Abs of types without a sign.
 Output Magnitude(const Output& x);
+// What DynamicQuantizeLinear leaves of the floats: multiples of a 255th of their range, zero included.
+Output RoundedByRange(const Output& x);
 // numpy.matmul, in a wider type where there are no kernels.
 Output MatrixProduct(const Output& a, const Output& b);
 // The convolution of a Conv-like node, without a bias; window, padding and groups are its attributes.
