@@ -42,11 +42,11 @@ class ScriptsTest(WithPrograms):
 
     def test_help_and_wrong_arguments_run_nothing(self):
         for script in ("gpu_check.sh", "gpu_bundle.sh", "sanitizers.sh", "main_job.sh", "gpu_about.py", "gpu_report.py", "devices.py", "real_runs.py",
-                       "peers_gpu.py", "chain_graph.py", "against_tensorflow.py", "ops_against_tensorflow.py"):
+                       "peers_gpu.py", "chain_graph.py", "against_tensorflow.py", "ops_against_tensorflow.py", "shipped_models.py"):
             interpreter = ["bash"] if script.endswith(".sh") else [sys.executable, "-B"]
             for argument, status in (("--help", 0), ("-h", 0), ("--bogus", 2)):
-                if argument == "--bogus" and "tensorflow" in script:
-                    continue  # without TensorFlow it comes no further than to say so
+                if argument == "--bogus" and ("tensorflow" in script or script == "shipped_models.py"):
+                    continue  # without TensorFlow or onnxruntime it comes no further than to say so
                 with self.subTest(f"{script} {argument}"):
                     done = subprocess.run([*interpreter, str(BENCH / script), argument], capture_output=True, text=True, check=False, cwd=self.folder)
                     self.assertEqual(done.returncode, status, done.stderr)
