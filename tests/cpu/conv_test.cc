@@ -1,6 +1,7 @@
 // Convolutions and their gradients against a direct sum in double.
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <map>
 
@@ -189,6 +190,19 @@ TEST(Conv2DTest, TakesUnequalSizesPerDimension) {
 TEST(Conv2DTest, TakesChannelsFirst) {
   CheckLayer({.in = {9, 8}, .kernel = {3, 3}, .strides = {2, 2}, .channels_first = true});
   CheckLayer({.in = {9, 8}, .kernel = {3, 2}, .padding = "EXPLICIT", .pads = {1, 0, 0, 1}, .channels_first = true});
+}
+
+// A filter of a signal: oneDNN has nothing but reference code for it with channels first.
+TEST(Conv2DTest, OneChannelLiesTheSameInBothLayouts) {
+  Layer layer{.in = {1, 301}, .kernel = {1, 64}, .in_channels = 1, .out_channels = 1, .strides = {1, 2}, .padding = "VALID", .channels_first = true};
+  CheckLayer(layer);
+  const auto run = [](const Layer& of) {
+    return EvaluateOnThreads({"Conv2D", of.attrs(), {TestValues(of.dtype, of.input(), 1), TestValues(of.dtype, of.filter(), 2)}}, CpuKernels());
+  };
+  const Tensor first = run(layer);
+  layer.channels_first = false;
+  const Tensor last = run(layer);
+  EXPECT_EQ(std::memcmp(first.data(), last.data(), first.size_bytes()), 0);
 }
 
 TEST(Conv2DTest, TakesGroups) {

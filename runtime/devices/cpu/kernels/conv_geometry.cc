@@ -96,10 +96,10 @@ absl::StatusOr<ConvGeometry> ReadConvGeometry(const OpInstance& instance, ConvKi
   g.spatial = spatial;
   MR_ASSIGN_OR_RETURN(const DataLayout layout, ParseDataFormat(instance.attrs.GetOr<std::string>(
                                                    "data_format", spatial == 3 ? "NDHWC" : "NHWC")));
-  g.channels_first = layout.channels_first;
   g.batch = input.dim(0);
   g.in_channels = input.dim(layout.channel());
   g.out_channels = output.dim(layout.channel());
+  g.channels_first = layout.channels_first && (g.in_channels > 1 || g.out_channels > 1);  // one channel lies the same in both
   g.groups = depthwise ? g.in_channels : std::max<int64_t>(g.in_channels / filter.dim(spatial), 1);
   MR_ASSIGN_OR_RETURN(const std::vector<WindowDim> windows, ConvWindows(instance.attrs, layout, input, filter));
   for (int i = 0; i < layout.num_spatial(); ++i) {
