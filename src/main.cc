@@ -40,7 +40,8 @@ DEFINE_string(graph, "", "GraphDef or MetaGraphDef file, binary or text");
 DEFINE_string(saved_model, "", "folder of a TensorFlow SavedModel; its variables are restored from its checkpoint");
 DEFINE_string(signature, "", "signature of the SavedModel; feeds and fetches are its inputs and outputs by key. Not given: the only one, or serving_default");
 DEFINE_string(checkpoint_in, "",
-              "start from the variables and mutable tables of this checkpoint: PREFIX of PREFIX.index. Names are those that --checkpoint_out writes");
+              "start from the variables and mutable tables of this checkpoint: PREFIX of PREFIX.index, or a file of TensorFlow's format V1. "
+              "Names are those that --checkpoint_out writes");
 DEFINE_string(onnx, "", "ONNX model; feeds and fetches are its inputs and tensors by name (all outputs without --fetches)");
 DEFINE_bool(train, false, "ONNX: add a loss, gradients and an optimizer, and run them every step");
 DEFINE_string(loss, "", "ONNX: what --train minimises: a scalar output, mean:NAME, cross_entropy:LOGITS:LABELS[:AXIS], "

@@ -35,7 +35,8 @@ absl::StatusOr<std::map<std::string, Tensor>> LoadArrays(const std::string& path
 // 1-byte void, which does not tell which, so LoadArrays does not take them.
 absl::Status SaveArrays(const std::map<std::string, Tensor>& arrays, const std::string& path);
 
-// Every tensor of a TensorFlow checkpoint by its key, checksums compared. PREFIX.index and PREFIX.data-… are read.
+// Every tensor of a TensorFlow checkpoint by its key, checksums compared. PREFIX.index and PREFIX.data-… are read, or, of format V1, the file
+// PREFIX or PREFIX-00000-of-0000N and its kin.
 absl::StatusOr<std::map<std::string, Tensor>> ReadCheckpoint(const std::string& prefix);
 // Writes a checkpoint that TensorFlow reads. At any moment the files of `prefix` are the former checkpoint or the new
 // one, whole. The data file may be named -00000-of-00001 or -00000-of-00002, in turn.

@@ -22,6 +22,7 @@
 #include "files/mapped_file.h"
 #include "files/model_files.h"
 #include "graph/with_message.h"
+#include "import/checkpoint_v1.h"
 #include "import/first_error_writer.h"
 #include "import/tensor_proto.h"
 #include "import/tensor_slice.h"
@@ -259,11 +260,8 @@ absl::StatusOr<std::string> PrefixOf(const std::string& given) {
   const auto type = std::filesystem::status(given, error).type();
   if (type == std::filesystem::file_type::not_found || std::filesystem::exists(IndexPath(given), error)) return given;
   if (absl::EndsWith(given, IndexPath(""))) return given.substr(0, given.size() - IndexPath("").size());
-  constexpr const char* kExpected = "expected the prefix of a checkpoint, PREFIX of PREFIX.index";
-  if (type == std::filesystem::file_type::directory) return absl::InvalidArgumentError(absl::StrCat(given, " is a folder, ", kExpected));
-  if (type != std::filesystem::file_type::regular) return given;
-  return absl::InvalidArgumentError(absl::StrCat(given, " is a file without an index beside it, ", kExpected,
-                                                 "; one of TensorFlow's format V1 is to be saved again as V2"));
+  if (type != std::filesystem::file_type::directory) return given;
+  return absl::InvalidArgumentError(absl::StrCat(given, " is a folder, expected the prefix of a checkpoint, PREFIX of PREFIX.index"));
 }
 
 // Of the checkpoint that is there; 0: none is.
@@ -402,6 +400,7 @@ absl::StatusOr<Tensor> TensorFromEntry(const proto::BundleEntryProto& entry, std
 }
 
 absl::StatusOr<std::unique_ptr<TensorReader>> OpenCheckpointReader(const std::string& given) {
+  if (const std::vector<std::string> files = CheckpointV1Files(given); !files.empty()) return OpenCheckpointV1(files);
   MR_ASSIGN_OR_RETURN(const std::string prefix, PrefixOf(given));
   MR_ASSIGN_OR_RETURN(CheckpointIndex index, ReadIndex(prefix));
   return std::unique_ptr<TensorReader>(new CheckpointReader(prefix, std::move(index)));

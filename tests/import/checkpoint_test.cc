@@ -422,8 +422,9 @@ TEST_F(Checkpoint, WhatIsNoPrefixIsNamed) {
   const std::string prefix = CopyOfTensorFlows();
   EXPECT_TRUE(OpenCheckpointReader(prefix + ".index").ok());
   EXPECT_EQ(message(folder_), folder_ + " is a folder, expected the prefix of a checkpoint, PREFIX of PREFIX.index");
-  WriteFile(Path("old"), "V1");
-  EXPECT_THAT(message(Path("old")), HasSubstr("old is a file without an index beside it, expected the prefix"));
+  WriteFile(Path("old"), "text");
+  EXPECT_THAT(message(Path("old")), HasSubstr("old: truncated or corrupt (Corruption: file is too short to be an sstable), expected a TensorFlow "
+                                              "checkpoint (of format V1, or the prefix of one of format V2: PREFIX of PREFIX.index)"));
   EXPECT_THAT(message(Path("none")), HasSubstr("none.index"));
 }
 

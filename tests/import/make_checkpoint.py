@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checkpoints between TensorFlow and Millrace.
 
-  tests/import/make_checkpoint.py                 writes data/tensorflow.{index,data-…} and data/sliced.{index,data-…} with TensorFlow
+  tests/import/make_checkpoint.py                 writes data/tensorflow.{index,data-…}, data/sliced.{index,data-…} and, of format V1, data/v1 and
+                                                  data/v1_sliced-0000N-of-00002 with TensorFlow
   tests/import/make_checkpoint.py --check PREFIX  TensorFlow reads the same tensors from PREFIX, which Millrace wrote
 """
 import pathlib
@@ -56,6 +57,17 @@ def make():
     names, slices, values = zip(*SLICES)
     tf.raw_ops.SaveV2(prefix=str(DATA / "sliced"), tensor_names=tf.constant(names), shape_and_slices=slices,
                       tensors=[tf.constant(value) for value in values])
+    make_v1()
+
+
+def make_v1():
+    names = sorted(set(TENSORS) - {"uint32", "uint64", "bfloat16"})  # which it does not save
+    tf.raw_ops.SaveSlices(filename=str(DATA / "v1"), tensor_names=names, shapes_and_slices=[""] * len(names),
+                          data=[tf.constant(TENSORS[name]) for name in names])
+    for shard in range(2):  # in turn
+        names, slices, values = zip(*SLICES[shard::2])
+        tf.raw_ops.SaveSlices(filename=str(DATA / f"v1_sliced-0000{shard}-of-00002"), tensor_names=tf.constant(names), shapes_and_slices=slices,
+                              data=[tf.constant(value) for value in values])
 
 
 def check(prefix):

@@ -1,0 +1,217 @@
+#include "import/checkpoint_v1.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <map>
+#include <system_error>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "files/mapped_file.h"
+#include "files/model_files.h"
+#include "graph/with_message.h"
+#include "import/sorted_table.h"
+#include "import/tensor_proto.h"
+#include "import/tensor_slice.h"
+#include "millrace/proto/saved_model.pb.h"
+#include "millrace/status.h"
+#include "proto/parse.h"
+
+namespace millrace {
+namespace {
+
+constexpr char kCheckpoint[] = "a TensorFlow checkpoint (of format V1, or the prefix of one of format V2: PREFIX of PREFIX.index)";
+constexpr int kDigits = 5;  // of numbers in the names of files
+constexpr int kMostShards = 99999;
+
+absl::Status CorruptSlices(const std::string& what) { return absl::InvalidArgumentError(absl::StrCat("corrupt: ", what)); }
+
+bool IsFile(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error);
+}
+
+// Of "...-of-00002": 2; 0 where it does not end so.
+int ShardsIn(std::string_view name) {
+  constexpr std::string_view kOf = "-of-";
+  if (name.size() < kOf.size() + kDigits || name.substr(name.size() - kDigits - kOf.size(), kOf.size()) != kOf) return 0;
+  const std::string_view digits = name.substr(name.size() - kDigits);
+  int shards = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), shards);
+  return error == std::errc() && end == digits.data() + digits.size() && shards > 0 ? shards : 0;
+}
+
+std::vector<std::string> FilesOfShards(const std::string& prefix, int shards) {
+  std::vector<std::string> files;
+  for (int shard = 0; shard < shards; ++shard) files.push_back(absl::StrFormat("%s-%05d-of-%05d", prefix, shard, shards));
+  return files;
+}
+
+// How many there are of PREFIX-00000-of-0000N, by the first file; 0: none.
+int ShardsBeside(const std::string& prefix) {
+  const std::filesystem::path path(prefix);
+  const std::string first = absl::StrCat(path.filename().string(), "-00000-of-");
+  std::error_code error;
+  std::filesystem::directory_iterator at(path.has_parent_path() ? path.parent_path() : ".", error);
+  for (; !error && at != std::filesystem::directory_iterator(); at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (absl::StartsWith(name, first) && name.size() == first.size() + kDigits) return ShardsIn(name);
+  }
+  return 0;
+}
+
+// What its fields hold, which are of one type.
+int64_t ValuesIn(const proto::TensorProto& data, DataType dtype) {
+  const int parts = dtype == DataType::kComplex64 || dtype == DataType::kComplex128 ? 2 : 1;
+  const int64_t values = int64_t{data.half_val_size()} + data.float_val_size() + data.double_val_size() + data.int_val_size() + data.string_val_size() +
+                         data.scomplex_val_size() + data.int64_val_size() + data.bool_val_size() + data.dcomplex_val_size() +
+                         data.uint32_val_size() + data.uint64_val_size();
+  return values / parts;
+}
+
+class CheckpointV1Reader final : public TensorReader {
+ public:
+  absl::Status Open(const std::vector<std::string>& paths) {
+    for (const std::string& path : paths) {
+      if (const absl::Status opened = OpenFile(path); !opened.ok()) return WithPrefix(opened, path);
+    }
+    for (const auto& [name, tensor] : tensors_) names_.push_back(name);
+    return absl::OkStatus();
+  }
+
+  const std::vector<std::string>& names() const override { return names_; }
+
+  absl::StatusOr<Tensor> Read(const std::string& name) override {
+    const auto found = tensors_.find(name);
+    if (found == tensors_.end()) return absl::NotFoundError(absl::StrCat(files_[0].path, ": no tensor '", name, "'"));
+    return ReadSlice(name, WholeSlice(found->second.type.shape));
+  }
+
+  absl::StatusOr<Tensor> ReadSlice(const std::string& name, const TensorSlice& slice) override {
+    const auto found = tensors_.find(name);
+    if (found == tensors_.end()) return absl::NotFoundError(absl::StrCat(files_[0].path, ": no tensor '", name, "'"));
+    absl::StatusOr<Tensor> tensor = Assemble(found->second, slice);
+    if (tensor.ok()) return tensor;
+    return WithPrefix(tensor.status(), absl::StrCat(files_[0].path, ": tensor '", name, "'"));
+  }
+
+ private:
+  struct File {
+    std::string path;
+    std::shared_ptr<const MappedFile> bytes;
+    std::unique_ptr<SortedTable> table;
+  };
+  struct Part {
+    TensorSlice slice;
+    std::string key;
+    size_t file;
+  };
+  struct Saved {
+    TensorType type;
+    std::vector<Part> parts;
+  };
+
+  absl::Status OpenFile(const std::string& path) {
+    File file{path, nullptr, nullptr};
+    MR_ASSIGN_OR_RETURN(file.bytes, MappedFile::Open(path));
+    MR_ASSIGN_OR_RETURN(file.table, SortedTable::Open(file.bytes->bytes(), kCheckpoint));
+    proto::SavedTensorSlices header;
+    const absl::Status found = file.table->Find("", [&](std::string_view, std::string_view value) { return ParseBinary(value, &header); });
+    if (absl::IsNotFound(found)) return CorruptSlices("no list of its tensors");
+    MR_RETURN_IF_ERROR(found);
+    bytes_ += static_cast<int64_t>(file.bytes->bytes().size());
+    files_.push_back(std::move(file));
+    for (const proto::SavedSliceMeta& meta : header.meta().tensor()) {
+      if (const absl::Status added = AddTensor(meta); !added.ok()) return WithMessage(added, absl::StrCat("tensor '", meta.name(), "' ", added.message()));
+    }
+    return absl::OkStatus();
+  }
+
+  // Of the file that was opened last.
+  absl::Status AddTensor(const proto::SavedSliceMeta& meta) {
+    MR_ASSIGN_OR_RETURN(const Shape shape, ShapeFromProto(meta.shape()));
+    const TensorType type{static_cast<DataType>(meta.type()), shape};
+    const bool is_held = type.dtype == DataType::kString || DataTypeSize(type.dtype) > 0;
+    if (!shape.fully_known() || !is_held) return absl::UnimplementedError(absl::StrCat("is ", type.ToString(), ", expected numbers, bools or strings"));
+    Saved& saved = tensors_.try_emplace(meta.name(), Saved{type, {}}).first->second;
+    if (!(saved.type == type)) return CorruptSlices(absl::StrCat("is ", type.ToString(), " here, ", saved.type.ToString(), " elsewhere"));
+    for (const proto::TensorSliceProto& proto : meta.slice()) {
+      MR_ASSIGN_OR_RETURN(TensorSlice slice, SliceFromProto(shape, proto));
+      saved.parts.push_back({std::move(slice), SliceKey(meta.name(), proto), files_.size() - 1});
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Tensor> Assemble(const Saved& saved, const TensorSlice& wanted) const {
+    MR_RETURN_IF_ERROR(CheckSlice(wanted));
+    if (saved.type.shape != wanted.whole) {
+      return absl::InvalidArgumentError(absl::StrCat("is ", saved.type.ToString(), ", expected ", wanted.whole.ToString()));
+    }
+    std::vector<TensorSlice> slices;
+    int64_t elements = 0;
+    for (const Part& part : saved.parts) {
+      const int64_t common = CommonElements(part.slice, wanted);
+      elements += common;
+      if (common > 0) slices.push_back(part.slice);
+      if (IsWhole(part.slice) && IsWhole(wanted)) return ReadPart(part, saved.type.dtype);
+    }
+    if (AnyOverlap(std::move(slices))) return CorruptSlices("two of its slices hold the same elements");
+    if (elements != wanted.shape.num_elements()) {
+      return absl::InvalidArgumentError(absl::StrCat("its slices hold ", elements, " of ", wanted.shape.num_elements(), " elements"));
+    }
+    if (elements / kMostPerByte > bytes_) return CorruptSlices(absl::StrCat(elements, " elements in files of ", bytes_, " bytes"));
+    if (saved.type.dtype == DataType::kString) return absl::UnimplementedError("slices of strings, expected numbers or bools");
+    Tensor tensor(saved.type.dtype, wanted.shape);
+    for (const Part& part : saved.parts) {
+      if (CommonElements(part.slice, wanted) == 0) continue;
+      MR_ASSIGN_OR_RETURN(const Tensor held, ReadPart(part, saved.type.dtype));
+      CopyCommon(part.slice, held, wanted, tensor);
+    }
+    return tensor;
+  }
+
+  absl::StatusOr<Tensor> ReadPart(const Part& part, DataType dtype) const {
+    proto::SavedTensorSlices record;
+    const absl::Status found = files_[part.file].table->Find(part.key, [&](std::string_view, std::string_view value) { return ParseBinary(value, &record); });
+    if (absl::IsNotFound(found)) return CorruptSlices("one of its slices is missing");
+    MR_RETURN_IF_ERROR(found);
+    proto::TensorProto& data = *record.mutable_data()->mutable_data();
+    const int64_t elements = part.slice.shape.num_elements(), values = ValuesIn(data, dtype);
+    if (values != elements || !data.tensor_content().empty()) return CorruptSlices(absl::StrCat("a slice of ", elements, " elements has ", values, " values"));
+    data.set_dtype(static_cast<proto::DataType>(dtype));
+    ShapeToProto(part.slice.shape, data.mutable_tensor_shape());
+    return TensorFromProto(data);
+  }
+
+  static constexpr int64_t kMostPerByte = 1024;  // elements, of which blocks may be compressed
+
+  std::vector<File> files_;
+  int64_t bytes_ = 0;  // of all files
+  std::map<std::string, Saved> tensors_;
+  std::vector<std::string> names_;
+};
+
+}  // namespace
+
+std::vector<std::string> CheckpointV1Files(const std::string& given) {
+  if (IsFile(absl::StrCat(given, kCheckpointIndex)) || absl::EndsWith(given, kCheckpointIndex)) return {};
+  const int shards = ShardsIn(given);
+  if (IsFile(given) && shards == 0) return {given};
+  constexpr std::string_view kAny = "-?????";
+  const size_t behind = kAny.size() + kDigits + 4;
+  if (shards > 0 && given.size() > behind && (IsFile(given) || given.substr(given.size() - behind, kAny.size()) == kAny)) {
+    return FilesOfShards(given.substr(0, given.size() - behind), shards);
+  }
+  const int beside = ShardsBeside(given);
+  return FilesOfShards(given, std::min(beside, kMostShards));
+}
+
+absl::StatusOr<std::unique_ptr<TensorReader>> OpenCheckpointV1(const std::vector<std::string>& files) {
+  auto reader = std::make_unique<CheckpointV1Reader>();
+  MR_RETURN_IF_ERROR(reader->Open(files));
+  return std::unique_ptr<TensorReader>(std::move(reader));
+}
+
+}  // namespace millrace
