@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154
 # Read by bench/gpu_check.sh: unpacks $bundle into $build/root, and has what is built and run find what is in it.
 
-root=$build/root
+root=${build:?gpu_check.sh reads this file and says where to build}/root  # is removed below
 # All of the bundle, or a status that is not 0.
 unpack() {
   rm -rf "$root"

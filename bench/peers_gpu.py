@@ -367,7 +367,7 @@ def kept_rows(path, program=""):
 
 
 def main():
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=checked.written, default="")
     parser.add_argument("--models", type=checked.several(checked.one_of(MODELS)), default=",".join(MODELS))
     parser.add_argument("--variants", type=checked.several(checked.one_of(VARIANTS)), default=",".join(VARIANTS))

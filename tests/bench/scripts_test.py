@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The other scripts under bench/: wrong arguments are one line at the start, and what ran nothing does not say that all is well. And tests/run_all.sh."""
+import importlib.util
 import os
 import pathlib
 import shutil
@@ -62,6 +63,23 @@ class ScriptsTest(WithPrograms):
             self.assertEqual(done.returncode, 2, script)
             self.assertTrue(done.stderr.startswith(words) or words in done.stderr, done.stderr)
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+
+    @unittest.skipUnless(importlib.util.find_spec("numpy"), "no numpy")
+    def test_a_script_that_writes_data_of_tests_writes_none_when_asked_for_help(self):
+        shutil.copy(BENCH.parent / "tests/import/make_npz.py", self.folder)
+        (self.folder / "data").mkdir()
+        for argument, status in (("--help", 0), ("--chek", 2)):
+            done = subprocess.run([sys.executable, "-B", str(self.folder / "make_npz.py"), argument], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertIn("--check F", done.stdout + done.stderr)
+        self.assertEqual(list((self.folder / "data").iterdir()), [])
+
+    # What it removes lies below the folder of the build.
+    def test_what_unpacks_the_bundle_does_nothing_alone(self):
+        done = subprocess.run(["bash", str(BENCH / "gpu_unpack.sh")], capture_output=True, text=True, check=False, cwd=self.folder,
+                              env={**{k: v for k, v in os.environ.items() if k != "build"}, "bundle": str(self.folder)})
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("build: gpu_check.sh reads this file", done.stderr)
 
     def test_what_a_program_says_when_it_fails_is_shown(self):
         self.script("program", "echo no model foo >&2\nexit 2\n")

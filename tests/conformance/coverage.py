@@ -7,6 +7,7 @@ A line is OP|inputs|type attributes|axis attributes|cells. Inputs, in the defini
 of a fixed type, a axes, r a variable, - another; *N a list as long as attribute N, *T one of as many as the list of types T.
 Type attributes are NAME:DEFAULT; the first one is the type of the data.
 """
+import argparse
 import pathlib
 
 from coverage_cells import AXES, all_cases, cells_of, data_arguments, name_of, type_attributes
@@ -40,4 +41,5 @@ def main():
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     main()

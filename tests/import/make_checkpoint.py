@@ -5,8 +5,8 @@
                                                   data/v1_sliced-0000N-of-00002 with TensorFlow
   tests/import/make_checkpoint.py --check PREFIX  TensorFlow reads the same tensors from PREFIX, which Millrace wrote
 """
+import argparse
 import pathlib
-import sys
 
 import numpy as np
 import tensorflow as tf
@@ -81,7 +81,10 @@ def check(prefix):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3 and sys.argv[1] == "--check":
-        check(sys.argv[2])
-    else:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", metavar="PREFIX")
+    arguments = parser.parse_args()
+    if arguments.check is None:
         make()
+    else:
+        check(arguments.check)

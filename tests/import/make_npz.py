@@ -4,9 +4,9 @@
   tests/import/make_npz.py            writes data/numpy_stored.npz, numpy_deflated.npz, odd.npz
   tests/import/make_npz.py --check F  F (data/millrace.npz is one) holds what npy_test.cc put into it
 """
+import argparse
 import io
 import pathlib
-import sys
 import zipfile
 
 import numpy as np
@@ -74,7 +74,10 @@ def check(path):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3 and sys.argv[1] == "--check":
-        check(sys.argv[2])
-    else:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", metavar="F")
+    arguments = parser.parse_args()
+    if arguments.check is None:
         make()
+    else:
+        check(arguments.check)
