@@ -4,6 +4,7 @@ of the families `specials` and `bits_and_places` what JAX does, since TensorFlow
 
 Needs TensorFlow and JAX (2.21 and 0.4.38 were used):  cd tests/session && python make_xla_ops.py
 """
+import argparse
 import os
 
 os.environ["JAX_PLATFORMS"] = "cpu"
@@ -385,4 +386,5 @@ def main():
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     main()
