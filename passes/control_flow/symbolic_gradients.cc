@@ -132,8 +132,16 @@ class GradientFunction {
     return {Add("AddN", refs, {{"N", static_cast<int64_t>(refs.size())}, {"T", parts[0].type}}), parts[0].type};
   }
 
+  AttrValue TypeOf(OutputRef of) const {
+    const Node& node = graph_.node(of.node);
+    const auto called = library_.find(node.op);
+    if (called != library_.end() && of.index < static_cast<int32_t>(called->second.ret_types.size())) return called->second.ret_types[of.index];
+    const AttrValue* const cast_to = node.op == "Cast" ? node.attrs.Find("DstT") : nullptr;
+    return cast_to == nullptr ? TypeAttr(node) : *cast_to;
+  }
+
   Typed Zeros(OutputRef of) {
-    AttrValue type = TypeAttr(graph_.node(of.node));
+    AttrValue type = TypeOf(of);
     if (Is(type, DataType::kResource)) {
       type = DataType::kFloat;
       of = Add("ReadVariableOp", {of}, {{"dtype", type}});

@@ -211,6 +211,41 @@ TEST(SymbolicGradientsOfCalls, GoThroughFunctionsAndVariables) {
   EXPECT_THAT(Numbers(variables->at("v")), ElementsAre(1 - 0.5 * 72, 2 - 0.5 * 1350));
 }
 
+// Integers come out of the function that is called, and of a cast; neither has a gradient from anywhere.
+constexpr char kOfIntegers[] = R"(
+function inner
+  a = _Arg() {T=float, index=0}
+  n = _Arg() {T=int32, index=1}
+  p = Mul(a, a) {T=float}
+  m = Add(n, n) {T=int32}
+  r = _Retval(p) {T=float, index=0}
+  q = _Retval(m) {T=int32, index=1}
+end
+function outer
+  x = _Arg() {T=float, index=0}
+  n = _Arg() {T=int32, index=1}
+  i = inner(x, n)
+  j = inner(i, i:1)
+  c = Cast(x) {SrcT=float, DstT=int64}
+  s = Shape(c) {T=int64, out_type=int32}
+  y = Reshape(j, s) {T=float, Tshape=int32}
+  r = _Retval(y) {T=float, index=0}
+end
+x = Placeholder() {dtype=float, shape=shape[2]}
+n = Const() {dtype=int32, value=int32[]{3}}
+dz = Const() {dtype=float, value=float[2]{1, 10}}
+g = SymbolicGradient(x, n, dz) {Tin=[float, int32, float], Tout=[float, int32], f=&outer}
+)";
+
+// y = x^4.
+TEST(SymbolicGradientsOfCalls, OfIntegersAreZerosOfTheirTypes) {
+  std::vector<Tensor> out;
+  const absl::Status status = SessionOf(kOfIntegers)->Run({{"x", Tensor::Vector<float>({1, 2})}}, {"g:0", "g:1"}, {}, &out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(Numbers(out[0]), ElementsAre(4, 320));
+  EXPECT_EQ(out[1].IntAt(0), 0);
+}
+
 constexpr char kOfComplexNumbers[] = R"(
 function f
   x = _Arg() {T=complex64, index=0}
