@@ -1,4 +1,5 @@
-// Builds a training graph in C++: TensorFlow's ops, with shapes known at every call.
+// Builds a training graph in C++: TensorFlow's ops, whose shapes are inferred at every call. A placeholder's dimensions may be -1, known when it
+// is fed: one graph for batches of any size. The session makes a plan for each size that comes.
 //
 //   using namespace millrace;
 //   GraphBuilder b;
@@ -36,6 +37,7 @@
 
 namespace millrace {
 
+class GradientBuilder;
 class GraphBuilder;
 
 // A tensor of the graph under construction.
@@ -209,6 +211,7 @@ class GraphBuilder {
   std::string TensorName(const Output& output) const;
 
  private:
+  friend class GradientBuilder;
   friend class NameScope;
   friend class DeviceScope;
   friend class ControlScope;
@@ -218,6 +221,8 @@ class GraphBuilder {
   // Sets node.outputs; `bounded` gets the outputs whose shapes are bounds.
   absl::Status InferTypes(Node& node, std::vector<int>* bounded) const;
   void MarkBounded(NodeId id, const std::vector<int>& outputs);
+  // What is known of the shape of `like` is known of `output`, too.
+  void MakeAlike(OutputRef output, OutputRef like);
   absl::Status InferMissingTypes();
   Operation Add(Node node);
   bool ExpectInt32(absl::Span<const int64_t> values);
@@ -243,6 +248,7 @@ class GraphBuilder {
   int64_t most_nodes_ = std::numeric_limits<int32_t>::max();
   int64_t seed_ = 0;
   int64_t next_op_seed_ = 1;  // seed and seed2 both 0 would mean a random seed
+  bool has_unknown_shapes_ = false;  // of placeholders: values that follow from them are not known here
   bool edges_point_back_ = false;  // some control edge goes to an older node: there may be a cycle
 };
 

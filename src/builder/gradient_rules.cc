@@ -24,6 +24,20 @@ Output SumTo(const Output& x, const Shape& shape) {
   return sum.shape() == shape ? sum : ops::Reshape(sum, {shape.dims().begin(), shape.dims().end()});
 }
 
+// Whether a dimension of input i that is not known, but for the last `own`, may be 1 where another input has more.
+bool MayBeBroadcast(const GradientContext& context, int i, int own) {
+  const Output& x = context.input(i);
+  if (x.shape().unknown_rank()) return true;
+  for (int d = own + 1; d <= x.rank(); ++d) {
+    if (x.dim(-d) != -1) continue;
+    for (int k = 0; k < context.num_inputs(); ++k) {
+      const Output& other = context.input(k);
+      if (other.ref() != x.ref() && (other.shape().unknown_rank() || (other.rank() >= d && other.dim(-d) != 1))) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 DataType PartType(DataType dtype) {
@@ -32,16 +46,15 @@ DataType PartType(DataType dtype) {
 
 Output Conj(const Output& x) { return IsComplex(x.dtype()) ? ops::Unary("Conj", x) : x; }
 
-void SetReduced(GradientContext& context, int i, const Output& gradient) {
-  context.Set(i, SumTo(gradient, context.input(i).shape()));
+Output SumAs(const Output& gradient, const Output& x) {
+  if (HasKnownShape(x) && !gradient.shape().unknown_rank()) return SumTo(gradient, x.shape());
+  const Output axes = Emit("BroadcastGradientArgs", {ShapeOf(x), ShapeOf(gradient)}, {{"T", DataType::kInt32}});
+  return ReshapeAs(Emit("Sum", {gradient, axes}, {{"T", gradient.dtype()}, {"Tidx", DataType::kInt32}, {"keep_dims", false}}), x);
 }
 
-absl::StatusOr<Output> ShapeConstant(const GradientContext& context, const Output& x) {
-  if (!HasKnownShape(x)) {
-    return context.Error(absl::StrCat("needs a known shape, '", context.builder().TensorName(x), "' has ",
-                                      x.type().ToString()));
-  }
-  return context.builder().Ints(x.shape().dims());
+void SetReduced(GradientContext& context, int i, const Output& gradient, int own) {
+  const bool as_known = !gradient.valid() || (!gradient.shape().unknown_rank() && !MayBeBroadcast(context, i, own));
+  context.Set(i, as_known ? SumTo(gradient, context.input(i).shape()) : SumAs(gradient, context.input(i)));
 }
 
 Output DimsConstant(GraphBuilder& builder, const Shape& shape, DataType dtype) {
@@ -60,12 +73,38 @@ absl::Status ExpectKnownShapes(const GradientContext& context) {
   return absl::OkStatus();
 }
 
-absl::Status ExpectBoundShapes(const GradientContext& context) {
+absl::Status ExpectRanks(const GradientContext& context) {
   for (int i = 0; i < context.num_inputs(); ++i) {
-    if (context.input(i).shape().fully_known()) continue;
-    return context.Error(absl::StrCat("needs known shapes, input ", i, " is ", context.input(i).type().ToString()));
+    if (!context.input(i).shape().unknown_rank()) continue;
+    return context.Error(absl::StrCat("needs known ranks, input ", i, " is ", context.input(i).type().ToString()));
   }
   return absl::OkStatus();
+}
+
+Output ShapeOf(const Output& x, DataType dtype) {
+  if (HasKnownShape(x)) return DimsConstant(*x.builder(), x.shape(), dtype);
+  return Emit("Shape", {x}, {{"T", x.dtype()}, {"out_type", dtype}});
+}
+
+Output DimOf(const Output& x, int i) {
+  if (i < 0) i += x.rank();
+  if (x.dim(i) >= 0 && !x.builder()->HasBoundShape(x)) return x.builder()->Int(x.dim(i));
+  return ops::Index(ShapeOf(x), i, 0);
+}
+
+Output ReshapeAs(const Output& y, const Output& x) {
+  if (HasKnownShape(x)) return ops::Reshape(y, Dims(x));
+  return Emit("Reshape", {y, ShapeOf(x)}, {{"T", y.dtype()}, {"Tshape", DataType::kInt32}});
+}
+
+Output BroadcastAs(const Output& y, const Output& x) {
+  if (HasKnownShape(x)) return ops::BroadcastTo(y, Dims(x));
+  return Emit("BroadcastTo", {y, ShapeOf(x)}, {{"T", y.dtype()}, {"Tidx", DataType::kInt32}});
+}
+
+Output WithOnesBehind(Output y, int count) {
+  for (int i = 0; i < count; ++i) y = ops::ExpandDims(y, -1);
+  return y;
 }
 
 Operation SameAttrs(const GradientContext& context, std::string_view op, std::initializer_list<Output> inputs) {
@@ -85,9 +124,8 @@ Output GatherNd(const GradientContext& context, const Output& params, const Outp
   return Emit("GatherNd", {params, indices}, WithPolicy(context, {{"Tparams", params.dtype()}, {"Tindices", indices.dtype()}}));
 }
 
-Output ScatterNd(const GradientContext& context, const Output& indices, const Output& updates, const Shape& shape) {
-  const Output dims = DimsConstant(*indices.builder(), shape, indices.dtype());
-  return Emit("ScatterNd", {indices, updates, dims}, WithPolicy(context, {{"T", updates.dtype()}, {"Tindices", indices.dtype()}}));
+Output ScatterNd(const GradientContext& context, const Output& indices, const Output& updates, const Output& shape) {
+  return Emit("ScatterNd", {indices, updates, shape}, WithPolicy(context, {{"T", updates.dtype()}, {"Tindices", indices.dtype()}}));
 }
 
 }  // namespace millrace

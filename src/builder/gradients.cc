@@ -101,6 +101,21 @@ absl::Status GradientContext::Error(std::string_view message) const {
   return absl::InvalidArgumentError(absl::StrCat("gradient of node '", name_, "' (", op_, "): ", std::string(message)));
 }
 
+namespace {
+
+// Whether tensors of these types can be of one type when running.
+bool MayBeAlike(const TensorType& a, const TensorType& b) {
+  if (a.dtype != b.dtype) return false;
+  if (a.shape.unknown_rank() || b.shape.unknown_rank()) return true;
+  if (a.shape.rank() != b.shape.rank()) return false;
+  for (int i = 0; i < a.shape.rank(); ++i) {
+    if (a.shape.dim(i) != b.shape.dim(i) && a.shape.dim(i) >= 0 && b.shape.dim(i) >= 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 // One backward pass. A node is *active* when a path of differentiable tensors leads from an x through it to a y.
 class GradientBuilder {
  public:
@@ -259,7 +274,7 @@ absl::Status GradientBuilder::Seed() {
     Output gradient;
     if (!options_.y_gradients.empty()) {
       gradient = options_.y_gradients[i];
-      if (!(gradient.type() == y.type())) {
+      if (!MayBeAlike(gradient.type(), y.type())) {
         return absl::InvalidArgumentError(absl::StrCat("AddGradients: '", builder_.TensorName(y), "' is ",
                                                        y.type().ToString(), ", its gradient ",
                                                        gradient.type().ToString()));
@@ -353,11 +368,12 @@ absl::Status GradientBuilder::Differentiate(NodeId id, std::vector<Output> gradi
     const Output& result = context.results_[i];
     if (result.valid()) {
       if (!Holds(result)) return context.Error(absl::StrCat("the gradient of input ", i, WhyNotOwn(result)));
-      if (!(result.type() == input.type())) {
+      if (!MayBeAlike(result.type(), input.type())) {
         return context.Error(absl::StrCat("input ", i, " is ", input.type().ToString(), ", its gradient ",
                                           result.type().ToString()));
       }
-      AddContribution(input.ref(), result);
+      if (result.node().value >= num_nodes_) builder_.MakeAlike(result.ref(), input.ref());
+      AddContribution(input.ref(), builder_.OutputOf(result.ref()));
     }
     NodeState& state = states_[input.node().value];
     if (--state.pending == 0) ready_.push({state.priority, input.node().value});

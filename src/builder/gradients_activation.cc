@@ -76,14 +76,14 @@ absl::Status BiasAddGradient(Context& c) {
 }
 
 absl::Status BiasAddGradGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  MR_RETURN_IF_ERROR(ExpectRanks(c));
   Output g = c.gradient();
   if (c.attrs().GetOr<std::string>("data_format", "NHWC") == "NCHW") {
     std::vector<int64_t> dims(c.input(0).rank(), 1);
     dims[1] = g.dim(0);
     g = ops::Reshape(g, dims);
   }
-  c.Set(0, ops::BroadcastTo(g, Dims(c.input(0))));
+  c.Set(0, BroadcastAs(g, c.input(0)));
   return absl::OkStatus();
 }
 

@@ -12,8 +12,7 @@ absl::Status ReshapeGradient(Context& c) {
   // A known result has as many elements as its input, so the bound of the input is its shape.
   const Output &x = c.input(0), &y = c.output(0);
   const bool same_count = x.shape().fully_known() && HasKnownShape(y) && x.shape().num_elements() == y.shape().num_elements();
-  if (!same_count) MR_RETURN_IF_ERROR(ShapeConstant(c, x).status());
-  c.Set(0, ops::Reshape(c.gradient(), Dims(c.input(0))));
+  c.Set(0, same_count ? ops::Reshape(c.gradient(), Dims(x)) : ReshapeAs(c.gradient(), x));
   return absl::OkStatus();
 }
 
@@ -27,9 +26,21 @@ absl::Status TransposeGradient(Context& c) {
   return absl::OkStatus();
 }
 
+// Slices of the gradient for values whose shapes are not known.
+absl::Status SlicesAtOffsets(Context& c, int first, int count, int axis_input) {
+  std::vector<Output> inputs = {c.input(axis_input)};
+  for (int i = first; i < first + count; ++i) inputs.push_back(ShapeOf(c.input(i)));
+  const Operation offsets = Emit("ConcatOffset", inputs, {{"N", static_cast<int64_t>(count)}}, {});
+  for (int i = first; i < first + count; ++i) {
+    if (!c.wants(i)) continue;
+    c.Set(i, Emit("Slice", {c.gradient(), offsets.output(i - first), inputs[i - first + 1]}, {{"T", c.gradient().dtype()}, {"Index", DataType::kInt32}}));
+  }
+  return absl::OkStatus();
+}
+
 // Every value gets its slice of the gradient. Inputs are `first` … `first + count - 1`, the axis is input `axis_input`.
 absl::Status ConcatSlices(Context& c, int first, int count, int axis_input) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  if (!ExpectKnownShapes(c).ok()) return SlicesAtOffsets(c, first, count, axis_input);
   MR_ASSIGN_OR_RETURN(const IntList axis_value, c.ConstantInts(axis_input));
   const Output g = c.gradient();
   const int64_t axis = axis_value[0] < 0 ? axis_value[0] + g.rank() : axis_value[0];
@@ -74,7 +85,13 @@ absl::Status UnpackGradient(Context& c) {
 }
 
 absl::Status SliceGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  MR_RETURN_IF_ERROR(ExpectRanks(c));
+  if (!ExpectKnownShapes(c).ok() || c.builder().ConstantValue(c.input(1)) == nullptr) {
+    const Output begin = ops::Cast(c.input(1), DataType::kInt32);
+    const Output paddings = ops::Pack({begin, ShapeOf(c.input(0)) - begin - ShapeOf(c.output(0))}, 1);
+    c.Set(0, Emit("Pad", {c.gradient(), paddings}, {{"T", c.gradient().dtype()}, {"Tpaddings", DataType::kInt32}}));
+    return absl::OkStatus();
+  }
   MR_ASSIGN_OR_RETURN(const IntList begin, c.ConstantInts(1));
   std::vector<std::pair<int64_t, int64_t>> paddings;
   for (int i = 0; i < c.input(0).rank(); ++i) {
@@ -85,11 +102,10 @@ absl::Status SliceGradient(Context& c) {
 }
 
 absl::Status StridedSliceGradient(Context& c) {
-  MR_ASSIGN_OR_RETURN(const Output shape, ShapeConstant(c, c.input(0)));
+  MR_RETURN_IF_ERROR(ExpectRanks(c));
   // Begin, end and strides may be int64; all four must agree.
-  const DataType index = c.input(1).dtype();
-  c.Set(0, SameAttrs(c, "StridedSliceGrad",
-                     {ops::Cast(shape, index), c.input(1), c.input(2), c.input(3), c.gradient()}));
+  const Output shape = ops::Cast(ShapeOf(c.input(0)), c.input(1).dtype());
+  c.Set(0, SameAttrs(c, "StridedSliceGrad", {shape, c.input(1), c.input(2), c.input(3), c.gradient()}));
   return absl::OkStatus();
 }
 
@@ -99,8 +115,13 @@ absl::Status StridedSliceGradGradient(Context& c) {
 }
 
 absl::Status PadGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  MR_RETURN_IF_ERROR(ExpectRanks(c));
   if (!c.wants(0)) return absl::OkStatus();
+  if (!ExpectKnownShapes(c).ok() || c.builder().ConstantValue(c.input(1)) == nullptr) {
+    const Output begin = ops::Cast(ops::Index(c.input(1), 0, 1), DataType::kInt32);
+    c.Set(0, Emit("Slice", {c.gradient(), begin, ShapeOf(c.input(0))}, {{"T", c.gradient().dtype()}, {"Index", DataType::kInt32}}));
+    return absl::OkStatus();
+  }
   MR_ASSIGN_OR_RETURN(const IntList paddings, c.ConstantInts(1));
   IntList begin;
   for (size_t i = 0; i < paddings.size(); i += 2) begin.push_back(paddings[i]);
@@ -114,7 +135,15 @@ absl::Status MirrorPadGradient(Context& c) {
 }
 
 absl::Status TileGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  MR_RETURN_IF_ERROR(ExpectRanks(c));
+  if (!ExpectKnownShapes(c).ok() || c.builder().ConstantValue(c.input(1)) == nullptr) {
+    const Output multiples = ops::Cast(c.input(1), DataType::kInt32);
+    const Output interleaved = ops::Reshape(ops::Pack({multiples, ShapeOf(c.input(0))}, 1), {2 * c.input(0).rank()});
+    IntList even;
+    for (int i = 0; i < c.input(0).rank(); ++i) even.push_back(2 * i);
+    c.Set(0, ops::Sum(Emit("Reshape", {c.gradient(), interleaved}, {{"T", c.gradient().dtype()}, {"Tshape", DataType::kInt32}}), even));
+    return absl::OkStatus();
+  }
   MR_ASSIGN_OR_RETURN(const IntList multiples, c.ConstantInts(1));
   IntList interleaved, axes;
   for (size_t i = 0; i < multiples.size(); ++i) {
@@ -127,8 +156,8 @@ absl::Status TileGradient(Context& c) {
 }
 
 absl::Status BroadcastToGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
-  SetReduced(c, 0, c.gradient());
+  MR_RETURN_IF_ERROR(ExpectRanks(c));
+  c.Set(0, SumAs(c.gradient(), c.input(0)));
   return absl::OkStatus();
 }
 

@@ -22,7 +22,7 @@ Output Join(In real, In imag) {
 Output WithoutImag(In real) { return Join(real, real.builder()->Scalar(real.dtype(), 0)); }
 
 absl::Status ComplexGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  MR_RETURN_IF_ERROR(ExpectRanks(c));
   if (c.wants(0)) SetReduced(c, 0, Part("Real", c.gradient()));
   if (c.wants(1)) SetReduced(c, 1, Part("Imag", c.gradient()));
   return absl::OkStatus();
@@ -72,15 +72,22 @@ double TransformSize(In x, int dims) {
 
 // The adjoint of the transform is its inverse times its size.
 absl::Status FourierGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  MR_RETURN_IF_ERROR(ExpectRanks(c));
   const Output g = c.gradient();
-  if (g.shape().num_elements() == 0) {
+  if (HasKnownShape(g) && g.shape().num_elements() == 0) {
     c.Set(0, g);
     return absl::OkStatus();
   }
   const bool inverse = c.op()[0] == 'I';
-  const double size = TransformSize(g, Dimensions(c.op()));
+  const int dimensions = Dimensions(c.op());
   const Output back = Fourier(inverse ? WithoutPrefix(c.op(), 1) : "I" + c.op(), g);
+  if (!HasKnownShape(g)) {
+    const Output sizes = ops::Slice(ShapeOf(c.input(0)), {c.input(0).rank() - dimensions}, {dimensions});
+    const Output size = ops::Cast(ops::Maximum(ops::Reduce("Prod", sizes, {0}), c.builder().Int(1)), g.dtype());
+    c.Set(0, inverse ? back / size : back * size);
+    return absl::OkStatus();
+  }
+  const double size = TransformSize(g, dimensions);
   c.Set(0, inverse ? back / size : back * size);
   return absl::OkStatus();
 }

@@ -15,15 +15,10 @@ struct ConvFamily {
 
 // y = conv(x, filter)
 absl::Status Forward(Context& c, const ConvFamily& family) {
+  MR_RETURN_IF_ERROR(ExpectRanks(c));
   const Output g = c.gradient();
-  if (c.wants(0)) {
-    MR_ASSIGN_OR_RETURN(const Output shape, ShapeConstant(c, c.input(0)));
-    c.Set(0, SameAttrs(c, family.backprop_input, {shape, c.input(1), g}));
-  }
-  if (c.wants(1)) {
-    MR_ASSIGN_OR_RETURN(const Output shape, ShapeConstant(c, c.input(1)));
-    c.Set(1, SameAttrs(c, family.backprop_filter, {c.input(0), shape, g}));
-  }
+  if (c.wants(0)) c.Set(0, SameAttrs(c, family.backprop_input, {ShapeOf(c.input(0)), c.input(1), g}));
+  if (c.wants(1)) c.Set(1, SameAttrs(c, family.backprop_filter, {c.input(0), ShapeOf(c.input(1)), g}));
   return absl::OkStatus();
 }
 
@@ -36,22 +31,18 @@ AttrMap SharedAttrs(const Context& c) {
 
 // dx = backprop_input(sizes, filter, dy)
 absl::Status BackpropInput(Context& c, const ConvFamily& family) {
+  MR_RETURN_IF_ERROR(ExpectRanks(c));
   const Output g = c.gradient();
-  if (c.wants(1)) {
-    MR_ASSIGN_OR_RETURN(const Output shape, ShapeConstant(c, c.input(1)));
-    c.Set(1, Emit(family.backprop_filter, {g, shape, c.input(2)}, SharedAttrs(c)));
-  }
+  if (c.wants(1)) c.Set(1, Emit(family.backprop_filter, {g, ShapeOf(c.input(1)), c.input(2)}, SharedAttrs(c)));
   if (c.wants(2)) c.Set(2, Emit(family.forward, {g, c.input(1)}, SharedAttrs(c)));
   return absl::OkStatus();
 }
 
 // dfilter = backprop_filter(x, sizes, dy)
 absl::Status BackpropFilter(Context& c, const ConvFamily& family) {
+  MR_RETURN_IF_ERROR(ExpectRanks(c));
   const Output g = c.gradient();
-  if (c.wants(0)) {
-    MR_ASSIGN_OR_RETURN(const Output shape, ShapeConstant(c, c.input(0)));
-    c.Set(0, SameAttrs(c, family.backprop_input, {shape, g, c.input(2)}));
-  }
+  if (c.wants(0)) c.Set(0, SameAttrs(c, family.backprop_input, {ShapeOf(c.input(0)), g, c.input(2)}));
   if (c.wants(2)) c.Set(2, Emit(family.forward, {c.input(0), g}, SharedAttrs(c)));
   return absl::OkStatus();
 }

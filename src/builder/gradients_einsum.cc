@@ -14,6 +14,7 @@ using Context = GradientContext;
 struct Equation {
   std::vector<std::string> inputs;
   std::string output;
+  bool has_ellipsis = false;
 };
 
 // "..." -> one label per dimension that it stands for, aligned to the right over the operands. Labels of the
@@ -23,7 +24,7 @@ std::optional<Equation> Parse(const Context& c) {
   text.erase(std::remove(text.begin(), text.end(), ' '), text.end());
   const size_t arrow = text.find("->");
   if (arrow == std::string::npos) return std::nullopt;
-  Equation equation{absl::StrSplit(text.substr(0, arrow), ','), text.substr(arrow + 2)};
+  Equation equation{absl::StrSplit(text.substr(0, arrow), ','), text.substr(arrow + 2), text.find("...") != std::string::npos};
   if (static_cast<int>(equation.inputs.size()) != c.num_inputs()) return std::nullopt;
 
   std::string spare;
@@ -99,12 +100,20 @@ Output OperandGradient(const Output& g, const Equation& equation, int index, con
     absl::StrAppend(&left, ",", other->labels);
   }
   Output result = ops::Einsum(operands, absl::StrCat(left, "->", present));
+  if (!HasKnownShape(x)) {
+    for (size_t i = 0; i < labels.size(); ++i) {
+      if (present.find(labels[i]) == std::string::npos) result = ops::ExpandDims(result, static_cast<int64_t>(i));
+    }
+    // What an ellipsis stands for may be 1 here and more in the other operand.
+    if (equation.has_ellipsis && other && present.size() == labels.size()) return SumAs(result, x);
+    return BroadcastAs(result, x);
+  }
   if (Dims(result) != kept_dims) result = ops::Reshape(result, kept_dims);
   return result.shape() == x.shape() ? result : ops::BroadcastTo(result, Dims(x));
 }
 
 absl::Status EinsumGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  MR_RETURN_IF_ERROR(ExpectRanks(c));
   const std::optional<Equation> equation = Parse(c);
   if (!equation || c.num_inputs() > 2) {
     return c.Error(absl::StrCat("the equation '", c.attrs().GetOr<std::string>("equation", ""),
@@ -117,7 +126,8 @@ absl::Status EinsumGradient(Context& c) {
     }
     for (size_t k = 0; k < equation->inputs[i].size(); ++k) {
       int64_t& size = sizes.try_emplace(equation->inputs[i][k], 1).first->second;
-      size = std::max(size, c.input(i).dim(static_cast<int>(k)));
+      const int64_t dim = c.input(i).dim(static_cast<int>(k));
+      if (dim > size || (dim < 0 && size == 1)) size = dim;
     }
   }
   const Output g = c.gradient();

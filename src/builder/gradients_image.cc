@@ -84,8 +84,8 @@ AttrMap CropAttrs(DataType image, const Context& c) {
 absl::Status CropGradient(Context& c) {
   const Output image = c.input(0), boxes = c.input(1), g = c.gradient();
   if (c.wants(0)) {
-    MR_ASSIGN_OR_RETURN(const Output shape, ShapeConstant(c, image));
-    c.Set(0, Emit("CropAndResizeGradImage", {g, boxes, c.input(2), shape}, CropAttrs(image.dtype(), c)));
+    MR_RETURN_IF_ERROR(ExpectRanks(c));
+    c.Set(0, Emit("CropAndResizeGradImage", {g, boxes, c.input(2), ShapeOf(image)}, CropAttrs(image.dtype(), c)));
   }
   if (c.wants(1)) {
     c.Set(1, Emit("CropAndResizeGradBoxes", {g, image, boxes, c.input(2)},

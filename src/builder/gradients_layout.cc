@@ -19,19 +19,17 @@ absl::Status MatrixDiagGradient(Context& c) {
 
 // MatrixDiagPartV2 and V3: (matrix, k, padding).
 absl::Status MatrixDiagPartGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  MR_RETURN_IF_ERROR(ExpectRanks(c));
   if (!c.wants(0)) return absl::OkStatus();
-  GraphBuilder& b = c.builder();
   const Output& x = c.input(0);
   c.Set(0, SameAttrs(c, c.op() == "MatrixDiagPartV2" ? "MatrixDiagV2" : "MatrixDiagV3",
-                     {c.gradient(), c.input(1), b.Int(x.dim(-2)), b.Int(x.dim(-1)), ZeroOf(c)}));
+                     {c.gradient(), c.input(1), DimOf(x, -2), DimOf(x, -1), ZeroOf(c)}));
   return absl::OkStatus();
 }
 
 // MatrixSetDiag and its versions: (matrix, diagonal[, k]).
 absl::Status MatrixSetDiagGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
-  const Output g = c.gradient(), none = ops::Full(c.builder(), c.input(1).type(), 0);
+  const Output g = c.gradient(), none = HasKnownShape(c.input(1)) ? ops::Full(c.builder(), c.input(1).type(), 0) : ops::ZerosLike(c.input(1));
   const bool banded = c.num_inputs() == 3;
   if (c.wants(0)) {
     c.Set(0, banded ? SameAttrs(c, c.op(), {g, none, c.input(2)}) : SameAttrs(c, c.op(), {g, none}));
@@ -105,7 +103,7 @@ absl::Status SliceUpdateGradient(Context& c) {
 
 // Elements equal to the n-th one share its gradient.
 absl::Status NthElementGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  MR_RETURN_IF_ERROR(ExpectRanks(c));
   if (!c.wants(0)) return absl::OkStatus();
   const Output& x = c.input(0);
   const Output chosen = ops::Cast(ops::Binary("Equal", ops::ExpandDims(c.output(0), -1), x), x.dtype());

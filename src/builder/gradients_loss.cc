@@ -24,7 +24,7 @@ Output TimesRows(const Output& per_row, const Output& rows) { return ops::Expand
 
 // The loss op gives its gradient beside the loss; that output is differentiated too (second derivatives).
 absl::Status CrossEntropyGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectBoundShapes(c));
+  MR_RETURN_IF_ERROR(ExpectRanks(c));
   const Output logits = c.input(0);
   if (c.wants(0)) {
     Output result;

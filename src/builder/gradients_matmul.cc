@@ -31,21 +31,21 @@ absl::Status ProductGradient(Context& c, const char* op, const char* flag_a, con
     const Output& second = p.a_is_g ? other : g;
     return Emit(op, {first, second}, {{"T", c.dtype()}, {flag_a, p.transpose_first}, {flag_b, p.transpose_second}});
   };
-  if (c.wants(0)) SetReduced(c, 0, product(FirstGradient(ta, tb), c.input(1)));
-  if (c.wants(1)) SetReduced(c, 1, product(SecondGradient(ta, tb), c.input(0)));
+  if (c.wants(0)) SetReduced(c, 0, product(FirstGradient(ta, tb), c.input(1)), 2);
+  if (c.wants(1)) SetReduced(c, 1, product(SecondGradient(ta, tb), c.input(0)), 2);
   return absl::OkStatus();
 }
 
 absl::Status MatMulGradient(Context& c) { return ProductGradient(c, "MatMul", "transpose_a", "transpose_b"); }
 
 absl::Status BatchMatMulGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  MR_RETURN_IF_ERROR(ExpectRanks(c));
   return ProductGradient(c, c.op() == "BatchMatMul" ? "BatchMatMul" : "BatchMatMulV2", "adj_x", "adj_y");
 }
 
 // The inputs may be of another type than the product.
 absl::Status BatchMatMulV3Gradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  MR_RETURN_IF_ERROR(ExpectRanks(c));
   const bool ta = c.attrs().GetOr<bool>("adj_x", false), tb = c.attrs().GetOr<bool>("adj_y", false);
   const Output g = c.gradient();
   const auto set = [&](int i, const Product& p) {
@@ -53,7 +53,7 @@ absl::Status BatchMatMulV3Gradient(Context& c) {
     const Output other = ops::Cast(c.input(1 - i), g.dtype());
     const Output product = p.a_is_g ? ops::BatchMatMul(g, other, {p.transpose_first, p.transpose_second})
                                     : ops::BatchMatMul(other, g, {p.transpose_first, p.transpose_second});
-    SetReduced(c, i, ops::Cast(product, c.input(i).dtype()));
+    SetReduced(c, i, ops::Cast(product, c.input(i).dtype()), 2);
   };
   set(0, FirstGradient(ta, tb));
   set(1, SecondGradient(ta, tb));

@@ -96,8 +96,8 @@ absl::Status MaxPoolGradV2Gradient(Context& c) {
 }
 
 absl::Status AvgPoolGradient(Context& c) {
-  MR_ASSIGN_OR_RETURN(const Output shape, ShapeConstant(c, c.input(0)));
-  c.Set(0, SameAttrs(c, c.op() == "AvgPool" ? "AvgPoolGrad" : "AvgPool3DGrad", {shape, c.gradient()}));
+  MR_RETURN_IF_ERROR(ExpectRanks(c));
+  c.Set(0, SameAttrs(c, c.op() == "AvgPool" ? "AvgPoolGrad" : "AvgPool3DGrad", {ShapeOf(c.input(0)), c.gradient()}));
   return absl::OkStatus();
 }
 
@@ -114,20 +114,23 @@ GradientTable::Rule ResizeWithImage(const char* gradient_op) {
   };
 }
 
+// Height and width of images, [2].
+Output SizeOf(const Output& images) {
+  const bool known = images.dim(1) >= 0 && images.dim(2) >= 0 && !images.builder()->HasBoundShape(images);
+  return known ? images.builder()->Ints({images.dim(1), images.dim(2)}) : ops::Slice(ShapeOf(images), {1}, {2});
+}
+
 absl::Status ResizeNearestGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
-  c.Set(0, SameAttrs(c, "ResizeNearestNeighborGrad",
-                     {c.gradient(), c.builder().Ints({c.input(0).dim(1), c.input(0).dim(2)})}));
+  MR_RETURN_IF_ERROR(ExpectRanks(c));
+  c.Set(0, SameAttrs(c, "ResizeNearestNeighborGrad", {c.gradient(), SizeOf(c.input(0))}));
   return absl::OkStatus();
 }
 
 // dx = ResizeBilinearGrad(dy, x) is linear in dy: its gradient resizes again.
 GradientTable::Rule ResizeAgain(const char* op) {
   return [op](Context& c) {
-    MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
-    if (c.wants(0)) {
-      c.Set(0, SameAttrs(c, op, {c.gradient(), c.builder().Ints({c.input(0).dim(1), c.input(0).dim(2)})}));
-    }
+    MR_RETURN_IF_ERROR(ExpectRanks(c));
+    if (c.wants(0)) c.Set(0, SameAttrs(c, op, {c.gradient(), SizeOf(c.input(0))}));
     return absl::OkStatus();
   };
 }
@@ -137,11 +140,12 @@ GradientTable::Rule ResizeAgain(const char* op) {
 // The windows are the forward node's: outputs 1 and 2.
 absl::Status FractionalPoolGradient(GradientContext& c) {
   const bool max = c.op() == "FractionalMaxPool";
-  if (!max) MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  MR_RETURN_IF_ERROR(ExpectRanks(c));
+  if (!max && c.builder().HasBoundShape(c.input(0))) MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
   AttrMap attrs;
   attrs.Set("T", c.input(0).dtype());
   attrs.Set("overlapping", c.attrs().GetOr<bool>("overlapping", false));
-  const Output in = max ? c.input(0) : DimsConstant(*c.input(0).builder(), c.input(0).shape(), DataType::kInt64);
+  const Output in = max ? c.input(0) : ShapeOf(c.input(0), DataType::kInt64);
   std::vector<Output> inputs = {in};
   if (max) inputs.push_back(c.output(0));
   inputs.insert(inputs.end(), {c.gradient(), c.output(1), c.output(2)});

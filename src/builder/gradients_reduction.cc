@@ -15,7 +15,7 @@ using ops::Binary;
 
 // The reduced axes, each in [0, rank), ascending.
 absl::StatusOr<std::vector<int64_t>> ReducedAxes(const Context& c) {
-  MR_RETURN_IF_ERROR(ExpectBoundShapes(c));
+  MR_RETURN_IF_ERROR(ExpectRanks(c));
   MR_ASSIGN_OR_RETURN(std::vector<int64_t> axes, c.ConstantInts(1));
   for (int64_t& axis : axes) axis += axis < 0 ? c.input(0).rank() : 0;
   std::sort(axes.begin(), axes.end());
@@ -36,25 +36,45 @@ Output WithShape(const Output& x, const std::vector<int64_t>& dims) {
 
 // `g`, a number or of KeptShape, for every element of x.
 Output Spread(const Output& g, const Output& x) {
+  if (!x.shape().fully_known()) return BroadcastAs(g, x);
   if (!HasKnownShape(x)) return ops::OnesLike(x) * g;
   return g.shape() == x.shape() ? g : ops::BroadcastTo(g, Dims(x));
 }
 
-// With 1 in place of the reduced axes.
-absl::StatusOr<Output> KeptGradient(Context& c, const std::vector<int64_t>& axes) {
+// `reduced`, of x over these axes, with 1 in place of them; a number may stay one.
+Output Kept(Output reduced, const Output& x, const std::vector<int64_t>& axes) {
+  if (HasKnownShape(x)) return WithShape(reduced, KeptShape(x, axes));
+  if (reduced.rank() == 0 || reduced.rank() == x.rank()) return reduced;
+  for (int64_t axis : axes) reduced = ops::ExpandDims(reduced, axis);
+  return reduced;
+}
+
+// How many elements of x are reduced to one: a number of x's type, at least 1.
+Output CountOver(const Output& x, const std::vector<int64_t>& axes) {
+  const Output dims = ops::Gather(ShapeOf(x), x.builder()->Ints(axes));
+  return ops::Cast(ops::Maximum(ops::Reduce("Prod", dims, {0}), x.builder()->Int(1)), x.dtype());
+}
+
+// Over axes that are computed.
+Output SpreadComputed(Context& c, Output g) {
   const Output& x = c.input(0);
-  const Output g = c.gradient();
-  // A scalar spreads as it is; otherwise no other dimension may depend on values.
-  if (HasKnownShape(x) || g.rank() == 0 || g.rank() == x.rank()) {
-    return HasKnownShape(x) ? WithShape(g, KeptShape(x, axes)) : g;
-  }
-  return c.Error(absl::StrCat("needs a known shape or keep_dims, its input is ", x.type().ToString(), " or smaller"));
+  if (c.attrs().GetOr<bool>("keep_dims", false)) return BroadcastAs(g, x);
+  GraphBuilder& b = c.builder();
+  const Output rank = b.Int(std::max(x.rank(), 1)), axes = ops::Cast(c.input(1), DataType::kInt32);
+  const Output places = ops::Reshape(ops::Binary("FloorMod", axes, rank), {-1, 1}), ones = ops::Reshape(ops::OnesLike(axes), {-1});
+  const Output kept = Emit("TensorScatterUpdate", {ShapeOf(x), places, ones}, {{"T", DataType::kInt32}, {"Tindices", DataType::kInt32}});
+  g = Emit("Reshape", {g, kept}, {{"T", g.dtype()}, {"Tshape", DataType::kInt32}});
+  return BroadcastAs(g, x);
 }
 
 absl::Status SumGradient(Context& c) {
+  MR_RETURN_IF_ERROR(ExpectRanks(c));
+  if (c.builder().ConstantValue(c.input(1)) == nullptr) {
+    c.Set(0, SpreadComputed(c, c.gradient()));
+    return absl::OkStatus();
+  }
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, ReducedAxes(c));
-  MR_ASSIGN_OR_RETURN(const Output g, KeptGradient(c, axes));
-  c.Set(0, Spread(g, c.input(0)));
+  c.Set(0, Spread(Kept(c.gradient(), c.input(0), axes), c.input(0)));
   return absl::OkStatus();
 }
 
@@ -66,8 +86,9 @@ absl::Status MeanGradient(Context& c) {
     return absl::OkStatus();
   }
   if (!HasKnownShape(x)) {
-    MR_ASSIGN_OR_RETURN(const Output g, KeptGradient(c, axes));
-    c.Set(0, Spread(g / ops::Sum(ops::OnesLike(x), axes, g.rank() == x.rank()), x));
+    const Output g = c.gradient();
+    const Output count = x.shape().fully_known() ? ops::Sum(ops::OnesLike(x), axes, g.rank() == x.rank()) : CountOver(x, axes);
+    c.Set(0, Spread(Kept(g / count, x, axes), x));
     return absl::OkStatus();
   }
   double count = 1;
@@ -78,19 +99,24 @@ absl::Status MeanGradient(Context& c) {
 
 // Elements equal to the extremum share the gradient.
 absl::Status ExtremumGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, ReducedAxes(c));
   const Output& x = c.input(0);
-  const std::vector<int64_t> kept = KeptShape(x, axes);
-  const Output chosen = ops::Cast(Binary("Equal", WithShape(c.output(0), kept), x), x.dtype());
+  const Output chosen = ops::Cast(Binary("Equal", Kept(c.output(0), x, axes), x), x.dtype());
   const Output count = axes.empty() ? chosen : ops::Sum(chosen, axes, true);
-  c.Set(0, chosen / count * WithShape(c.gradient(), kept));
+  c.Set(0, chosen / count * Kept(c.gradient(), x, axes));
   return absl::OkStatus();
+}
+
+// x as a matrix: the product of its first `count` dimensions by that of the others.
+Output FlatOverFirst(const Output& x, int count) {
+  const auto size = [&](int begin, int end) {
+    return ops::Reduce("Prod", ops::Slice(ShapeOf(x), {begin}, {end - begin}), {0}, true);
+  };
+  return Emit("Reshape", {x, ops::Concat({size(0, count), size(count, x.rank())}, 0)}, {{"T", x.dtype()}, {"Tshape", DataType::kInt32}});
 }
 
 // The product of the others is the product of those before times the product of those after.
 absl::Status ProdGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, ReducedAxes(c));
   const Output& x = c.input(0);
   std::vector<int64_t> order = axes, inverse(x.rank());
@@ -101,26 +127,26 @@ absl::Status ProdGradient(Context& c) {
   std::vector<int64_t> moved_dims;
   for (int64_t i = 0; i < x.rank(); ++i) {
     inverse[order[i]] = i;
-    const int64_t dim = x.dim(static_cast<int>(order[i]));
-    (i < static_cast<int64_t>(axes.size()) ? reduced : rest) *= dim;
+    const int64_t dim = HasKnownShape(x) ? x.dim(static_cast<int>(order[i])) : -1;
+    int64_t& product = i < static_cast<int64_t>(axes.size()) ? reduced : rest;
+    product = dim < 0 || product < 0 ? -1 : product * dim;
     moved_dims.push_back(dim);
   }
-  const Output flat = ops::Reshape(ops::Transpose(Conj(x), order), {reduced, rest});
+  const Output moved = ops::Transpose(Conj(x), order);
+  const Output flat = reduced < 0 ? FlatOverFirst(moved, static_cast<int>(axes.size())) : ops::Reshape(moved, {reduced, rest});
   const auto others = [&](bool reverse) {
     return Emit("Cumprod", {flat, c.builder().Int(0)},
                 {{"T", x.dtype()}, {"Tidx", DataType::kInt32}, {"exclusive", true}, {"reverse", reverse}});
   };
   const Output product = Output(others(false)) * Output(others(true));
-  const Output unflattened = ops::Transpose(ops::Reshape(product, moved_dims), inverse);
-  c.Set(0, unflattened * WithShape(c.gradient(), KeptShape(x, axes)));
+  const Output unflattened = ops::Transpose(HasKnownShape(x) ? ops::Reshape(product, moved_dims) : ReshapeAs(product, moved), inverse);
+  c.Set(0, unflattened * Kept(c.gradient(), x, axes));
   return absl::OkStatus();
 }
 
 absl::Status EuclideanNormGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, ReducedAxes(c));
-  const std::vector<int64_t> kept = KeptShape(c.input(0), axes);
-  c.Set(0, c.input(0) * WithShape(c.gradient() / c.output(0), kept));
+  c.Set(0, c.input(0) * Kept(c.gradient() / c.output(0), c.input(0), axes));
   return absl::OkStatus();
 }
 

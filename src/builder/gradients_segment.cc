@@ -8,8 +8,8 @@ namespace {
 using Context = GradientContext;
 using ops::Binary;
 
-Output SumInSegments(const Output& data, const Output& ids, int64_t segments) {
-  return ops::UnsortedSegmentSum(data, ids, segments);
+Output SumInSegments(const Output& data, const Output& ids, const Output& segments) {
+  return Emit("UnsortedSegmentSum", {data, ids, segments}, {{"T", data.dtype()}, {"Tindices", ids.dtype()}, {"Tnumsegments", DataType::kInt32}});
 }
 
 // Rows of `segments` by id, and whether a row belongs to any segment (a negative id belongs to none).
@@ -20,9 +20,14 @@ Rows OfSegments(const Output& segments, const Output& ids) {
   GraphBuilder& b = *segments.builder();
   const Output zero = b.Scalar(ids.dtype(), 0);
   Rows rows{.values = ops::Gather(segments, ops::Maximum(ids, zero))};
-  std::vector<int64_t> dims = Dims(ids);
-  dims.resize(rows.values.rank(), 1);
-  rows.owned = ops::Reshape(Binary("GreaterEqual", ids, zero), dims);
+  const Output owned = Binary("GreaterEqual", ids, zero);
+  if (HasKnownShape(ids)) {
+    std::vector<int64_t> dims = Dims(ids);
+    dims.resize(rows.values.rank(), 1);
+    rows.owned = ops::Reshape(owned, dims);
+  } else {
+    rows.owned = WithOnesBehind(owned, rows.values.rank() - ids.rank());
+  }
   return rows;
 }
 
@@ -32,10 +37,10 @@ Output ZeroUnlessOwned(const Rows& rows, const Output& values) {
 
 // Elements equal to their segment's extremum share its gradient.
 absl::Status ExtremumGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  MR_RETURN_IF_ERROR(ExpectRanks(c));
   if (!c.wants(0)) return absl::OkStatus();
   const Output &x = c.input(0), &ids = c.input(1);
-  const int64_t segments = c.output(0).dim(0);
+  const Output segments = DimOf(c.output(0), 0);
   const Rows extremum = OfSegments(c.output(0), ids);
   const Output equal = ops::Cast(Binary("Equal", extremum.values, x), x.dtype());
   const Output chosen = ZeroUnlessOwned(extremum, equal);
@@ -45,13 +50,18 @@ absl::Status ExtremumGradient(Context& c) {
 }
 
 absl::Status SegmentMeanGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  MR_RETURN_IF_ERROR(ExpectRanks(c));
   if (!c.wants(0)) return absl::OkStatus();
-  const Output &x = c.input(0), &ids = c.input(1);
+  const Output &x = c.input(0), &ids = c.input(1), segments = DimOf(c.output(0), 0);
+  if (!HasKnownShape(x)) {
+    const Output counts = WithOnesBehind(SumInSegments(ops::Cast(ops::OnesLike(ids), x.dtype()), ids, segments), x.rank() - 1);
+    c.Set(0, ops::Gather(Binary("DivNoNan", c.gradient(), counts), ids));
+    return absl::OkStatus();
+  }
   std::vector<int64_t> ones(x.rank(), 1);
   ones[0] = x.dim(0);
   const Output counts =
-      SumInSegments(ops::Full(c.builder(), TensorType{x.dtype(), Shape(absl::MakeConstSpan(ones))}, 1), ids, c.output(0).dim(0));
+      SumInSegments(ops::Full(c.builder(), TensorType{x.dtype(), Shape(absl::MakeConstSpan(ones))}, 1), ids, segments);
   c.Set(0, ops::Gather(Binary("DivNoNan", c.gradient(), counts), ids));
   return absl::OkStatus();
 }
@@ -59,17 +69,17 @@ absl::Status SegmentMeanGradient(Context& c) {
 // The product of the others: the segment's product over the element, or the product of the non-zero ones where the
 // element is the only zero.
 absl::Status ProductGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  MR_RETURN_IF_ERROR(ExpectRanks(c));
   if (!c.wants(0)) return absl::OkStatus();
   const Output &x = c.input(0), &ids = c.input(1);
-  const int64_t segments = c.output(0).dim(0);
+  const Output segments = DimOf(c.output(0), 0);
   GraphBuilder& b = c.builder();
   const Output zero = b.Scalar(x.dtype(), 0), is_zero = Binary("Equal", x, zero);
   const Output zeros = SumInSegments(ops::Cast(is_zero, x.dtype()), ids, segments);
   const Output g = ops::Select(Binary("Greater", zeros, b.Scalar(x.dtype(), 1)), zero, c.gradient());
   const Output nonzero = ops::Select(is_zero, b.Scalar(x.dtype(), 1), x);
   const Output nonzero_product =
-      b.Op("UnsortedSegmentProd", {nonzero, ids, b.Int(segments)},
+      b.Op("UnsortedSegmentProd", {nonzero, ids, segments},
            {{"T", x.dtype()}, {"Tindices", ids.dtype()}, {"Tnumsegments", DataType::kInt32}});
   const Output others =
       ops::Select(is_zero, OfSegments(nonzero_product, ids).values, OfSegments(c.output(0), ids).values / nonzero);
@@ -80,28 +90,28 @@ absl::Status ProductGradient(Context& c) {
 
 // SparseSegmentSum, Mean and SqrtN of (data, indices, ids) have an op as gradient; the two are each other's derivatives.
 absl::Status SparseSegmentGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  MR_RETURN_IF_ERROR(ExpectRanks(c));
   if (!c.wants(0)) return absl::OkStatus();
   const std::string name = c.op().substr(0, c.op().find("WithNumSegments"));
   const Output& ids = c.input(2);
-  c.Set(0, Emit(name + "Grad", {c.gradient(), c.input(1), ids, c.builder().Int(c.input(0).dim(0))},
+  c.Set(0, Emit(name + "Grad", {c.gradient(), c.input(1), ids, DimOf(c.input(0), 0)},
                 {{"T", c.dtype()}, {"Tidx", c.input(1).dtype()}, {"Tsegmentids", ids.dtype()}}));
   return absl::OkStatus();
 }
 
 absl::Status SparseSegmentGradGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  MR_RETURN_IF_ERROR(ExpectRanks(c));
   if (!c.wants(0)) return absl::OkStatus();
   const std::string name = c.op().substr(0, c.op().size() - 4) + "WithNumSegments";
   const Output& ids = c.input(2);
-  c.Set(0, Emit(name, {c.gradient(), c.input(1), ids, c.builder().Int(c.input(0).dim(0))},
+  c.Set(0, Emit(name, {c.gradient(), c.input(1), ids, DimOf(c.input(0), 0)},
                 {{"T", c.dtype()}, {"Tidx", c.input(1).dtype()}, {"Tnumsegments", DataType::kInt32}, {"Tsegmentids", ids.dtype()}}));
   return absl::OkStatus();
 }
 
 // TensorScatterMax and Min: whoever equals the result shares its gradient.
 absl::Status TensorScatterExtremumGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  MR_RETURN_IF_ERROR(ExpectRanks(c));
   const Output &x = c.input(0), &indices = c.input(1), &updates = c.input(2), &z = c.output(0);
   const Output kept = ops::Cast(Binary("Equal", x, z), x.dtype());
   const Output taken = ops::Cast(Binary("Equal", updates, GatherNd(c, z, indices)), x.dtype());

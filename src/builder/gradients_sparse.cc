@@ -38,7 +38,7 @@ absl::Status CwiseGradient(Context& c) {
     by_dense = -g * values / ops::Square(met);
   }
   if (c.wants(1)) c.Set(1, by_values);
-  if (c.wants(3)) c.Set(3, ScatterNd(c, where, by_dense, dense.shape()));
+  if (c.wants(3)) c.Set(3, ScatterNd(c, where, by_dense, ShapeOf(dense, where.dtype())));
   return absl::OkStatus();
 }
 

@@ -1,6 +1,7 @@
 #include "millrace/graph_builder.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "absl/strings/ascii.h"
@@ -9,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "builder/emit.h"
+#include "builder/shaped_by_values.h"
 #include "builder/tensors.h"
 #include "graph/exceptions.h"
 #include "graph/function.h"
@@ -25,6 +27,18 @@ namespace {
 constexpr int64_t kMaxSharedConstBytes = 256;
 // Values larger than this are not computed ahead, nor strings of longer ones.
 constexpr int64_t kMaxFoldedBytes = 64 * 1024;
+
+bool IsFedInAnyShape(const Node& node) {
+  const bool fed = node.op == "Placeholder" || node.op == "PlaceholderV2" || node.op == "PlaceholderWithDefault";
+  return fed && !node.outputs.empty() && !node.outputs[0].shape.fully_known();
+}
+
+bool AskedForUnknown(const InferenceContext& context, absl::Span<const Tensor* const> values) {
+  for (size_t i = 0; i < std::min<size_t>(values.size(), 64); ++i) {
+    if (values[i] == nullptr && (context.by_value() >> i & 1) != 0) return true;
+  }
+  return false;
+}
 
 int64_t TextBytes(const Tensor& tensor) {
   int64_t bytes = 0;
@@ -158,6 +172,11 @@ absl::Status GraphBuilder::InferTypes(Node& node, std::vector<int>* bounded) con
   InferenceContext context(node.name, node.op, node.attrs, types, values);
   const absl::Status status = def->InferShapes(context);
   if (!status.ok()) {
+    const bool may_follow = (has_unknown_shapes_ || !partial_.empty()) && AskedForUnknown(context, values);
+    if (const std::optional<DataType> type = may_follow ? TypeShapedByValues(node, types) : std::nullopt) {
+      node.outputs.assign(1, TensorType{*type, Shape::UnknownRank()});
+      return absl::OkStatus();
+    }
     return WithMessage(status, absl::StrCat(status.message(), "; inputs are ", Inputs(types, values)));
   }
   for (size_t i = 0; i < context.outputs().size(); ++i) {
@@ -201,6 +220,22 @@ void GraphBuilder::MarkBounded(NodeId id, const std::vector<int>& outputs) {
   }
 }
 
+void GraphBuilder::MakeAlike(OutputRef output, OutputRef like) {
+  Shape shape = graph_.type(output).shape;
+  const Shape& known = graph_.type(like).shape;
+  if (known.unknown_rank() || shape.fully_known()) return;
+  if (shape.unknown_rank()) shape = known;
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (shape.dim(i) < 0) shape.set_dim(i, known.dim(i));
+  }
+  Node& node = graph_.mutable_node(output.node);
+  node.outputs[output.index].shape = std::move(shape);
+  const auto bound = partial_.find(like);
+  if (bound == partial_.end()) return;
+  partial_[output] = bound->second;
+  node.dynamic_outputs |= uint64_t{1} << std::min(output.index, 63);
+}
+
 absl::Status GraphBuilder::InferMissingTypes() {
   MR_RETURN_IF_ERROR(CheckNodeIds(graph_));
   // Before a loop is found to be a cycle.
@@ -217,6 +252,7 @@ absl::Status GraphBuilder::InferMissingTypes() {
       if (node.dynamic_output(static_cast<int>(i))) bounded.push_back(static_cast<int>(i));
     }
     if (node.outputs.empty()) MR_RETURN_IF_ERROR(InferTypes(node, &bounded));
+    has_unknown_shapes_ = has_unknown_shapes_ || IsFedInAnyShape(node);
     MarkBounded(id, bounded);
   }
   return absl::OkStatus();
@@ -258,6 +294,7 @@ Operation GraphBuilder::Add(Node node) {
     Fail(status);
     return Operation(this, NodeId());
   }
+  has_unknown_shapes_ = has_unknown_shapes_ || IsFedInAnyShape(node);
   const NodeId id = graph_.AddUnique(std::move(node));
   MarkBounded(id, bounded);
   if (evaluate_) Fold(id);

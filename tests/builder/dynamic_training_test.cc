@@ -41,6 +41,55 @@ TEST(DynamicTraining, ElementsThatAreChosenByTheirValuesGetTheirGradients) {
   }
 }
 
+// A net over `batch` images (-1: as many as are fed); its losses are "loss:0".
+absl::StatusOr<Graph> SmallNet(int64_t batch) {
+  GraphBuilder b;
+  const Output x = b.Placeholder("x", DataType::kFloat, {batch, 6, 6, 2}), labels = b.Placeholder("labels", DataType::kInt32, {batch});
+  const Variable filter = b.AddVariable("filter", {3, 3, 2, 4}, init::HeNormal()), scale = b.AddVariable("scale", {4}, init::Constant(1));
+  const Variable weights = b.AddVariable("weights", {36, 3}, init::GlorotUniform()), bias = b.AddVariable("bias", {3}, init::Constant(0));
+  const Output features = ops::AvgPool(ops::Relu(ops::Conv2D(x, filter.Read()) * scale.Read()), {2}, {.strides = {2}});
+  const Output flat = ops::Reshape(features, {-1, 36}), centered = flat - ops::Mean(flat, {1}, {}, true);
+  const Output logits = ops::BiasAdd(ops::MatMul(centered, weights.Read()), bias.Read());
+  const Output loss = ops::Mean(ops::SparseSoftmaxCrossEntropy(logits, labels).loss, {}, "loss");
+  Minimize(b, Momentum(0.1, 0.9), loss, "train");
+  b.AddInit("init");
+  return std::move(b).Build();
+}
+
+// Losses of steps over batches of these sizes; the graph for each of them by `batch`.
+std::vector<float> LossesOf(const char* strategy, const std::vector<int64_t>& batches, int64_t built_for) {
+  absl::StatusOr<Graph> graph = SmallNet(built_for);
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  SessionOptions options;
+  options.planning.strategy = strategy;
+  const absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*std::move(graph), options);
+  EXPECT_TRUE(session.ok()) << session.status();
+  EXPECT_TRUE((*session)->Run({}, {}, {"init"}, nullptr).ok());
+  std::vector<float> losses;
+  for (const int64_t batch : batches) {
+    Tensor x(DataType::kFloat, Shape({batch, 6, 6, 2})), labels(DataType::kInt32, Shape({batch}));
+    for (int64_t i = 0; i < x.num_elements(); ++i) x.mutable_as<float>()[i] = static_cast<float>((i * 37 + batch) % 23) / 11 - 1;
+    for (int64_t i = 0; i < batch; ++i) labels.mutable_as<int32_t>()[i] = static_cast<int32_t>(i % 3);
+    std::vector<Tensor> fetched;
+    const absl::Status status = (*session)->Run({{"x", x}, {"labels", labels}}, {"loss:0"}, {"train"}, &fetched);
+    EXPECT_TRUE(status.ok()) << status;
+    if (!status.ok()) break;
+    losses.push_back(fetched[0].as<float>()[0]);
+  }
+  return losses;
+}
+
+// The same bits as of a graph for that batch; and the last batch of an epoch may be smaller.
+TEST(DynamicTraining, ABatchOfASizeThatIsNotKnownTrainsAsOneThatIs) {
+  for (const char* strategy : {"baseline", "planned", "tensorflowmem"}) {
+    EXPECT_EQ(LossesOf(strategy, {8, 8, 8}, -1), LossesOf(strategy, {8, 8, 8}, 8)) << strategy;
+    const std::vector<float> losses = LossesOf(strategy, {8, 8, 3, 8, 8, 3}, -1);
+    ASSERT_EQ(losses.size(), 6);
+    EXPECT_EQ(losses, LossesOf("baseline", {8, 8, 3, 8, 8, 3}, -1)) << strategy;
+    EXPECT_LT(losses[4], losses[0]) << strategy;
+  }
+}
+
 // The dense shape of what is decoded is bounded when planning, so that a metric of it has a shape: two sequences, one of
 // which is decoded as it should be; of the other one of two labels is wrong.
 TEST(DynamicTraining, DistancesOfDecodedSequencesHaveAShape) {

@@ -208,14 +208,28 @@ TEST(Gradients, ComplexYsNeedTheirGradients) {
 
 TEST(Gradients, RulesThatNeedAShapeRefuseOneThatIsKnownOnlyWhenRunning) {
   GraphBuilder b;
-  const Output x = b.Placeholder("x", DataType::kFloat, {6});
-  const Output rows = b.Op("Where", {ops::Binary("Greater", x, b.Scalar(DataType::kFloat, 0))}, {{"T", DataType::kBool}});
+  const Output x = b.Placeholder("x", DataType::kFloat, {6, 2}), keep = b.Placeholder("keep", DataType::kBool, {6});
+  const Output rows = b.Op("Where", {keep}, {{"T", DataType::kBool}});
   const Output chosen = ops::Gather(x, ops::Squeeze(rows, {1}));
   ASSERT_TRUE(b.HasBoundShape(chosen));
   EXPECT_FALSE(b.HasBoundShape(ops::Sum(chosen, {})));
-  const Output y = ops::Sum(ops::Slice(chosen, {0}, {2}, "slice"), {});
+  const Output y = ops::Sum(b.Op("Qr", {chosen}, {{"T", DataType::kFloat}, {"full_matrices", false}}, "qr"), {});
   const absl::StatusOr<std::vector<Output>> gradients = AddGradients(b, {y}, {x});
-  EXPECT_THAT(std::string(gradients.status().message()), HasSubstr("'slice' (Slice): needs known shapes, input 0 is float[6] or smaller"));
+  EXPECT_THAT(std::string(gradients.status().message()), HasSubstr("'qr' (Qr): needs known shapes, input 0 is float[6,2] or smaller"));
+}
+
+// In a product of x and y either may be broadcast: that is found when running.
+TEST(Gradients, OfABroadcastThatIsNotKnownIsSummedWhenRunning) {
+  GraphBuilder b;
+  const Output x = b.Placeholder("x", DataType::kFloat, {-1}), y = b.Placeholder("y", DataType::kFloat, {-1});
+  const Output bias = b.Placeholder("bias", DataType::kFloat, {3}), rows = b.Placeholder("rows", DataType::kFloat, {-1, 3});
+  const absl::StatusOr<std::vector<Output>> gradients = AddGradients(b, {ops::Sum(x * y, {0}), ops::Sum(rows + bias, {0, 1})}, {x, bias});
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  EXPECT_EQ((*gradients)[0].shape(), Shape({-1}));
+  EXPECT_EQ((*gradients)[1].shape(), Shape({3}));
+  int64_t found_when_running = 0;
+  for (int32_t i = 0; i < b.graph().num_ids(); ++i) found_when_running += b.graph().node(NodeId{i}).op == "BroadcastGradientArgs" ? 1 : 0;
+  EXPECT_EQ(found_when_running, 1) << "that a bias is broadcast is known";
 }
 
 TEST(Gradients, FractionalPoolsOfBatchesThatAreKnownOnlyWhenRunning) {
