@@ -37,7 +37,6 @@
 
 namespace millrace {
 
-class GradientBuilder;
 class GraphBuilder;
 
 // A tensor of the graph under construction.
@@ -211,7 +210,7 @@ class GraphBuilder {
   std::string TensorName(const Output& output) const;
 
  private:
-  friend class GradientBuilder;
+  friend Output Alike(const Output& output, const Output& like);
   friend class NameScope;
   friend class DeviceScope;
   friend class ControlScope;

@@ -1,5 +1,7 @@
 #include "builder/gradient_rules.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "builder/emit.h"
 
@@ -92,14 +94,30 @@ Output DimOf(const Output& x, int i) {
   return ops::Index(ShapeOf(x), i, 0);
 }
 
+Output CountOver(const Output& x, const std::vector<int64_t>& axes, DataType dtype) {
+  if (HasKnownShape(x)) {
+    double count = 1;
+    for (int64_t axis : axes) count *= static_cast<double>(x.dim(static_cast<int>(axis)));
+    return x.builder()->Scalar(dtype, std::max(count, 1.0));
+  }
+  const Output dims = ops::Gather(ShapeOf(x), x.builder()->Ints(axes));
+  return ops::Cast(ops::Maximum(ops::Reduce("Prod", dims, {0}), x.builder()->Int(1)), dtype);
+}
+
+Output Alike(const Output& output, const Output& like) {
+  if (!output.valid()) return output;
+  output.builder()->MakeAlike(output.ref(), like.ref());
+  return output.builder()->OutputOf(output.ref());
+}
+
 Output ReshapeAs(const Output& y, const Output& x) {
   if (HasKnownShape(x)) return ops::Reshape(y, Dims(x));
-  return Emit("Reshape", {y, ShapeOf(x)}, {{"T", y.dtype()}, {"Tshape", DataType::kInt32}});
+  return Alike(Emit("Reshape", {y, ShapeOf(x)}, {{"T", y.dtype()}, {"Tshape", DataType::kInt32}}), x);
 }
 
 Output BroadcastAs(const Output& y, const Output& x) {
   if (HasKnownShape(x)) return ops::BroadcastTo(y, Dims(x));
-  return Emit("BroadcastTo", {y, ShapeOf(x)}, {{"T", y.dtype()}, {"Tidx", DataType::kInt32}});
+  return Alike(Emit("BroadcastTo", {y, ShapeOf(x)}, {{"T", y.dtype()}, {"Tidx", DataType::kInt32}}), x);
 }
 
 Output WithOnesBehind(Output y, int count) {

@@ -35,6 +35,10 @@ absl::Status ExpectRanks(const GradientContext& context);
 Output ShapeOf(const Output& x, DataType dtype = DataType::kInt32);
 // Dimension i of x, from the end when negative: an int32 number.
 Output DimOf(const Output& x, int i);
+// How many elements of x there are over these axes, at least 1: a number of this type.
+Output CountOver(const Output& x, const std::vector<int64_t>& axes, DataType dtype);
+// The same tensor, known to have the shape of `like`: what is known of one is known of the other.
+Output Alike(const Output& output, const Output& like);
 // y with the shape of x, which has as many elements; y broadcast to the shape of x.
 Output ReshapeAs(const Output& y, const Output& x);
 Output BroadcastAs(const Output& y, const Output& x);

@@ -372,8 +372,7 @@ absl::Status GradientBuilder::Differentiate(NodeId id, std::vector<Output> gradi
         return context.Error(absl::StrCat("input ", i, " is ", input.type().ToString(), ", its gradient ",
                                           result.type().ToString()));
       }
-      if (result.node().value >= num_nodes_) builder_.MakeAlike(result.ref(), input.ref());
-      AddContribution(input.ref(), builder_.OutputOf(result.ref()));
+      AddContribution(input.ref(), result.node().value < num_nodes_ ? result : Alike(result, input));
     }
     NodeState& state = states_[input.node().value];
     if (--state.pending == 0) ready_.push({state.priority, input.node().value});

@@ -12,7 +12,7 @@ using Context = GradientContext;
 // What the mean and the variance of the batch, outputs 1 and 2, pass on to x. With a factor f below 1 they are averages,
 // (1 - f) the mean or variance that came in + f the batch's. The variance is that of n - 1 degrees of freedom.
 absl::StatusOr<Output> StatisticsGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  MR_RETURN_IF_ERROR(ExpectRanks(c));
   const Output& x = c.input(0);
   const int channel_axis = c.attrs().GetOr<std::string>("data_format", "NHWC").starts_with("NC") ? 1 : x.rank() - 1;
   ops::IntList axes, per_channel(x.rank(), 1);
@@ -20,15 +20,16 @@ absl::StatusOr<Output> StatisticsGradient(Context& c) {
     if (i != channel_axis) axes.push_back(i);
   }
   per_channel[channel_axis] = x.dim(channel_axis);
-  const double count = static_cast<double>(x.shape().num_elements()) / static_cast<double>(std::max<int64_t>(x.dim(channel_axis), 1));
+  const DataType dtype = c.input(1).dtype();
+  const Output count = CountOver(x, axes, dtype), less = CountOver(x, axes, dtype) - 1.0;
   const double factor = c.attrs().GetOr<float>("exponential_avg_factor", 1.0f);
   const auto spread = [&](const Output& channels) { return ops::Reshape(channels, per_channel); };
-  const Output wide_x = ops::Cast(x, c.input(1).dtype());
+  const Output wide_x = ops::Cast(x, dtype);
   Output sum = ops::ZerosLike(wide_x);
-  if (c.has_gradient(1)) sum = sum + spread(c.gradient(1)) * (factor / std::max(count, 1.0));
+  if (c.has_gradient(1)) sum = sum + spread(c.gradient(1)) * (c.builder().Scalar(dtype, factor) / count);
   if (c.has_gradient(2)) {
     const Output centered = wide_x - ops::Mean(wide_x, axes, {}, true);
-    sum = sum + centered * (spread(c.gradient(2)) * (2 * factor / std::max(count - 1, 1.0)));
+    sum = sum + centered * (spread(c.gradient(2)) * (c.builder().Scalar(dtype, 2 * factor) / ops::Maximum(less, c.builder().Scalar(dtype, 1))));
   }
   return ops::Cast(sum, x.dtype());
 }
@@ -69,7 +70,7 @@ struct PlainBatchNormGrad {
 };
 
 PlainBatchNormGrad WriteOut(const Output& dy, const Output& x, const Output& scale, const Context& c,
-                            const ops::IntList& axes, const ops::IntList& per_channel, double count) {
+                            const ops::IntList& axes, const ops::IntList& per_channel, const Output& count) {
   const double epsilon = c.attrs().GetOr<float>("epsilon", 1e-4f);
   const DataType dtype = scale.dtype();
   const Output wide_x = ops::Cast(x, dtype), wide_dy = ops::Cast(dy, dtype);
@@ -94,21 +95,18 @@ PlainBatchNormGrad WriteOut(const Output& dy, const Output& x, const Output& sca
 }
 
 absl::Status BatchNormGradGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  MR_RETURN_IF_ERROR(ExpectRanks(c));
   const Output& x = c.input(1);
   const bool channels_first = c.attrs().GetOr<std::string>("data_format", "NHWC").starts_with("NC");
   const int channel_axis = channels_first ? 1 : x.rank() - 1;
   ops::IntList axes, per_channel(x.rank(), 1);
-  double count = 1;
   for (int i = 0; i < x.rank(); ++i) {
-    if (i == channel_axis) continue;
-    axes.push_back(i);
-    count *= static_cast<double>(x.dim(i));
+    if (i != channel_axis) axes.push_back(i);
   }
   per_channel[channel_axis] = x.dim(channel_axis);
   // Stand-ins for the inputs end the differentiation here and not in what produced them.
   const Output dy = ops::Identity(c.input(0)), x_in = ops::Identity(x), scale = ops::Identity(c.input(2));
-  const PlainBatchNormGrad plain = WriteOut(dy, x_in, scale, c, axes, per_channel, count);
+  const PlainBatchNormGrad plain = WriteOut(dy, x_in, scale, c, axes, per_channel, CountOver(x, axes, scale.dtype()));
   GradientOptions options;
   std::vector<Output> ys;
   const Output outputs[] = {plain.x, plain.scale, plain.offset};
@@ -133,14 +131,14 @@ Output WriteOutLrn(const Output& x, const Context& c) {
   const Output ones = ops::Full(b, TensorType{x.dtype(), Shape({channels, channels})}, 1);
   const Output band = b.Op("MatrixBandPart", {ones, b.Int(radius), b.Int(radius)}, {{"T", x.dtype()}, {"Tindex", DataType::kInt32}});
   const Output rows = ops::Reshape(ops::Square(x), {-1, channels});
-  const Output sums = ops::Reshape(ops::MatMul(rows, band), Dims(x));
+  const Output sums = ReshapeAs(ops::MatMul(rows, band), x);
   const Output base = sums * c.attrs().GetOr<float>("alpha", 1) + c.attrs().GetOr<float>("bias", 1);
   return x * ops::Binary("Pow", base, -c.attrs().GetOr<float>("beta", 0.5f));
 }
 
 // LRNGrad(dy, x, y): the gradient of the written-out gradient.
 absl::Status LrnGradGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  if (c.input(1).dim(-1) < 0) MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
   const Output dy = ops::Identity(c.input(0)), x = ops::Identity(c.input(1));
   GradientOptions first{.y_gradients = {dy}, .scope = "first"}, second{.y_gradients = {c.gradient()}, .scope = "second"};
   MR_ASSIGN_OR_RETURN(const std::vector<Output> dx, AddGradients(c.builder(), {WriteOutLrn(x, c)}, {x}, first));

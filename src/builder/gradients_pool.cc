@@ -32,17 +32,16 @@ absl::Status MaxPoolWithArgmaxGradient(Context& c) {
 
 // dx = MaxPoolGradWithArgmax(x, dy, argmax) puts every dy where its maximum is: the gradient is picked up there.
 absl::Status MaxPoolGradWithArgmaxGradient(Context& c) {
-  MR_RETURN_IF_ERROR(ExpectKnownShapes(c));
+  MR_RETURN_IF_ERROR(ExpectRanks(c));
   if (!c.wants(1)) return absl::OkStatus();
   GraphBuilder& b = c.builder();
   const Output x = c.input(0);
   Output at = c.input(2);
   if (!c.attrs().GetOr<bool>("include_batch_in_index", false)) {
-    const int64_t batch = x.dim(0), image = batch == 0 ? 0 : x.shape().num_elements() / batch;
-    const Output first = ops::Range(b.Int(0), b.Int(batch), b.Int(1)) * b.Int(image);
-    at = at + ops::Cast(ops::Reshape(first, {batch, 1, 1, 1}), at.dtype());
+    const Output first = ops::Range(b.Int(0), DimOf(x, 0), b.Int(1)) * CountOver(x, {1, 2, 3}, DataType::kInt32);
+    at = at + ops::Cast(ops::Reshape(first, {-1, 1, 1, 1}), at.dtype());
   }
-  c.Set(1, ops::Gather(ops::Reshape(c.gradient(), {x.shape().num_elements()}), at));
+  c.Set(1, ops::Gather(ops::Reshape(c.gradient(), {-1}), at));
   return absl::OkStatus();
 }
 

@@ -49,12 +49,6 @@ Output Kept(Output reduced, const Output& x, const std::vector<int64_t>& axes) {
   return reduced;
 }
 
-// How many elements of x are reduced to one: a number of x's type, at least 1.
-Output CountOver(const Output& x, const std::vector<int64_t>& axes) {
-  const Output dims = ops::Gather(ShapeOf(x), x.builder()->Ints(axes));
-  return ops::Cast(ops::Maximum(ops::Reduce("Prod", dims, {0}), x.builder()->Int(1)), x.dtype());
-}
-
 // Over axes that are computed.
 Output SpreadComputed(Context& c, Output g) {
   const Output& x = c.input(0);
@@ -87,7 +81,7 @@ absl::Status MeanGradient(Context& c) {
   }
   if (!HasKnownShape(x)) {
     const Output g = c.gradient();
-    const Output count = x.shape().fully_known() ? ops::Sum(ops::OnesLike(x), axes, g.rank() == x.rank()) : CountOver(x, axes);
+    const Output count = x.shape().fully_known() ? ops::Sum(ops::OnesLike(x), axes, g.rank() == x.rank()) : CountOver(x, axes, x.dtype());
     c.Set(0, Spread(Kept(g / count, x, axes), x));
     return absl::OkStatus();
   }

@@ -73,7 +73,14 @@ absl::StatusOr<Differentiated> Differentiate(const GradientCase& c, Known known,
   result.y = known == Known::kAll ? y.type() : y_type;
   const Output product = y * placeholder("cotangent", result.y, 0.5, 1.5, 100);
   const Output loss = ops::Sum(ops::Reshape(product, {-1}), {0}, false, "loss");
-  MR_ASSIGN_OR_RETURN(const std::vector<Output> gradients, AddGradients(b, {loss}, inputs));
+  MR_ASSIGN_OR_RETURN(std::vector<Output> gradients, AddGradients(b, {loss}, inputs));
+  if (c.second) {  // of the sum of the first ones' squares, in their place
+    std::vector<Output> squares;
+    for (const Output& gradient : gradients) {
+      if (gradient.valid()) squares.push_back(ops::Sum(ops::Reshape(ops::Square(gradient), {-1}), {0}));
+    }
+    MR_ASSIGN_OR_RETURN(gradients, AddGradients(b, squares, inputs, {.scope = "second"}));
+  }
   for (const Output& gradient : gradients) result.gradients.push_back(gradient.valid() ? b.TensorName(gradient) : "");
   MR_ASSIGN_OR_RETURN(result.graph, std::move(b).Build());
   return result;
@@ -94,7 +101,7 @@ absl::StatusOr<std::vector<Tensor>> Values(Differentiated& differentiated) {
 bool AsksForShapes(const std::string& message) {
   static const auto& ops = *new std::set<std::string>{
       "(RFFT", "(IRFFT", "(ImageProjectiveTransformV", "(SparseDenseCwise", "(ExtractImagePatches)", "(ExtractVolumePatches)", "(TensorStridedSliceUpdate)",
-      "(Qr)", "(Svd)", "(MatrixSquareRoot)", "(SparseTensorDenseMatMul)", "(SparseToDense)", "(SparseSoftmax)", "(SparseReorder)", "(RaggedTensorToSparse)", "(GatherV2): needs known shapes, or batch_dims"};
+      "(Qr)", "(ScaleAndTranslateGrad)", "(LRNGrad)", "(Svd)", "(MatrixSquareRoot)", "(SparseTensorDenseMatMul)", "(SparseToDense)", "(SparseSoftmax)", "(SparseReorder)", "(RaggedTensorToSparse)", "(GatherV2): needs known shapes, or batch_dims"};
   return absl::StrContains(message, "needs known shapes") &&
          std::any_of(ops.begin(), ops.end(), [&](const std::string& op) { return absl::StrContains(message, op); });
 }
