@@ -13,6 +13,7 @@ find_package(PNG REQUIRED)
 find_package(GIF REQUIRED)
 find_package(ICU REQUIRED COMPONENTS uc)
 find_package(leveldb REQUIRED)
+find_package(Snappy REQUIRED)
 
 # Debian's dnnl package file needs OpenCL headers that it does not depend on, so oneDNN is found by hand.
 find_path(DNNL_INCLUDE_DIR dnnl.hpp REQUIRED)

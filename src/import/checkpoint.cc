@@ -26,6 +26,7 @@
 #include "import/first_error_writer.h"
 #include "import/tensor_proto.h"
 #include "import/tensor_slice.h"
+#include "import/varint.h"
 #include "millrace/import.h"
 #include "millrace/status.h"
 
@@ -50,17 +51,6 @@ std::string Varint(uint64_t value) {
   for (; value >= 0x80; value >>= 7) bytes.push_back(static_cast<char>(value | 0x80));
   bytes.push_back(static_cast<char>(value));
   return bytes;
-}
-
-bool TakeVarint(std::string_view& bytes, uint64_t* value) {
-  *value = 0;
-  for (int shift = 0; shift < 64 && !bytes.empty(); shift += 7) {
-    const unsigned char byte = static_cast<unsigned char>(bytes[0]);
-    bytes.remove_prefix(1);
-    *value |= uint64_t{byte & 0x7fu} << shift;
-    if (byte < 0x80) return true;
-  }
-  return false;
 }
 
 // The checksum of a string's length: as 32 bits where they suffice.
@@ -400,7 +390,8 @@ absl::StatusOr<Tensor> TensorFromEntry(const proto::BundleEntryProto& entry, std
 }
 
 absl::StatusOr<std::unique_ptr<TensorReader>> OpenCheckpointReader(const std::string& given) {
-  if (const std::vector<std::string> files = CheckpointV1Files(given); !files.empty()) return OpenCheckpointV1(files);
+  MR_ASSIGN_OR_RETURN(const std::vector<std::string> files, CheckpointV1Files(given));
+  if (!files.empty()) return OpenCheckpointV1(files);
   MR_ASSIGN_OR_RETURN(const std::string prefix, PrefixOf(given));
   MR_ASSIGN_OR_RETURN(CheckpointIndex index, ReadIndex(prefix));
   return std::unique_ptr<TensorReader>(new CheckpointReader(prefix, std::move(index)));

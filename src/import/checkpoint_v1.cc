@@ -1,14 +1,18 @@
 #include "import/checkpoint_v1.h"
 
 #include <algorithm>
-#include <charconv>
+#include <cstdint>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <system_error>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "files/mapped_file.h"
 #include "files/model_files.h"
 #include "graph/with_message.h"
@@ -16,6 +20,7 @@
 #include "import/tensor_proto.h"
 #include "import/tensor_slice.h"
 #include "millrace/proto/saved_model.pb.h"
+#include "millrace/quantized_types.h"
 #include "millrace/status.h"
 #include "proto/parse.h"
 
@@ -24,7 +29,7 @@ namespace {
 
 constexpr char kCheckpoint[] = "a TensorFlow checkpoint (of format V1, or the prefix of one of format V2: PREFIX of PREFIX.index)";
 constexpr int kDigits = 5;  // of numbers in the names of files
-constexpr int kMostShards = 99999;
+constexpr char kAnyShard[] = "?????";
 
 absl::Status CorruptSlices(const std::string& what) { return absl::InvalidArgumentError(absl::StrCat("corrupt: ", what)); }
 
@@ -33,42 +38,56 @@ bool IsFile(const std::string& path) {
   return std::filesystem::is_regular_file(path, error);
 }
 
-// Of "...-of-00002": 2; 0 where it does not end so.
-int ShardsIn(std::string_view name) {
-  constexpr std::string_view kOf = "-of-";
-  if (name.size() < kOf.size() + kDigits || name.substr(name.size() - kDigits - kOf.size(), kOf.size()) != kOf) return 0;
-  const std::string_view digits = name.substr(name.size() - kDigits);
+std::string BehindPrefix(const std::string& shard, int shards) { return absl::StrFormat("-%s-of-%05d", shard, shards); }
+
+// Of "...-00001-of-00002" and "...-?????-of-00002": 2; 0 where it does not end so.
+int ShardsIn(const std::string& name) {
+  const size_t behind = BehindPrefix(kAnyShard, 0).size();
+  if (name.size() <= behind) return 0;
+  const std::string shard = name.substr(name.size() - behind + 1, kDigits);
+  const bool is_one = shard == kAnyShard || std::all_of(shard.begin(), shard.end(), absl::ascii_isdigit);
   int shards = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), shards);
-  return error == std::errc() && end == digits.data() + digits.size() && shards > 0 ? shards : 0;
+  if (!is_one || !absl::SimpleAtoi(name.substr(name.size() - kDigits), &shards) || shards < 1) return 0;
+  return absl::EndsWith(name, BehindPrefix(shard, shards)) ? shards : 0;
 }
 
 std::vector<std::string> FilesOfShards(const std::string& prefix, int shards) {
   std::vector<std::string> files;
-  for (int shard = 0; shard < shards; ++shard) files.push_back(absl::StrFormat("%s-%05d-of-%05d", prefix, shard, shards));
+  for (int shard = 0; shard < shards; ++shard) files.push_back(absl::StrCat(prefix, BehindPrefix(absl::StrFormat("%05d", shard), shards)));
   return files;
 }
 
-// How many there are of PREFIX-00000-of-0000N, by the first file; 0: none.
-int ShardsBeside(const std::string& prefix) {
+// How many there are of PREFIX-00000-of-0000N, by the first file, which several checkpoints may have.
+std::set<int> ShardsBeside(const std::string& prefix) {
   const std::filesystem::path path(prefix);
-  const std::string first = absl::StrCat(path.filename().string(), "-00000-of-");
+  const std::string stem = path.filename().string();
+  std::set<int> found;
   std::error_code error;
   std::filesystem::directory_iterator at(path.has_parent_path() ? path.parent_path() : ".", error);
   for (; !error && at != std::filesystem::directory_iterator(); at.increment(error)) {
     const std::string name = at->path().filename().string();
-    if (absl::StartsWith(name, first) && name.size() == first.size() + kDigits) return ShardsIn(name);
+    const int shards = ShardsIn(name);
+    if (shards > 0 && name == absl::StrCat(stem, BehindPrefix("00000", shards))) found.insert(shards);
   }
-  return 0;
+  return found;
 }
 
-// What its fields hold, which are of one type.
+// In the field that holds elements of that type.
 int64_t ValuesIn(const proto::TensorProto& data, DataType dtype) {
-  const int parts = dtype == DataType::kComplex64 || dtype == DataType::kComplex128 ? 2 : 1;
-  const int64_t values = int64_t{data.half_val_size()} + data.float_val_size() + data.double_val_size() + data.int_val_size() + data.string_val_size() +
-                         data.scomplex_val_size() + data.int64_val_size() + data.bool_val_size() + data.dcomplex_val_size() +
-                         data.uint32_val_size() + data.uint64_val_size();
-  return values / parts;
+  switch (HeldIn(dtype)) {
+    case DataType::kFloat: return data.float_val_size();
+    case DataType::kDouble: return data.double_val_size();
+    case DataType::kHalf:
+    case DataType::kBfloat16: return data.half_val_size();
+    case DataType::kInt64: return data.int64_val_size();
+    case DataType::kUint32: return data.uint32_val_size();
+    case DataType::kUint64: return data.uint64_val_size();
+    case DataType::kBool: return data.bool_val_size();
+    case DataType::kComplex64: return data.scomplex_val_size() / 2;
+    case DataType::kComplex128: return data.dcomplex_val_size() / 2;
+    case DataType::kString: return data.string_val_size();
+    default: return data.int_val_size();
+  }
 }
 
 class CheckpointV1Reader final : public TensorReader {
@@ -135,6 +154,7 @@ class CheckpointV1Reader final : public TensorReader {
     const TensorType type{static_cast<DataType>(meta.type()), shape};
     const bool is_held = type.dtype == DataType::kString || DataTypeSize(type.dtype) > 0;
     if (!shape.fully_known() || !is_held) return absl::UnimplementedError(absl::StrCat("is ", type.ToString(), ", expected numbers, bools or strings"));
+    if (shape.num_elements() == INT64_MAX) return CorruptSlices(absl::StrCat("is ", type.ToString()));
     Saved& saved = tensors_.try_emplace(meta.name(), Saved{type, {}}).first->second;
     if (!(saved.type == type)) return CorruptSlices(absl::StrCat("is ", type.ToString(), " here, ", saved.type.ToString(), " elsewhere"));
     for (const proto::TensorSliceProto& proto : meta.slice()) {
@@ -150,16 +170,17 @@ class CheckpointV1Reader final : public TensorReader {
       return absl::InvalidArgumentError(absl::StrCat("is ", saved.type.ToString(), ", expected ", wanted.whole.ToString()));
     }
     std::vector<TensorSlice> slices;
-    int64_t elements = 0;
     for (const Part& part : saved.parts) {
-      const int64_t common = CommonElements(part.slice, wanted);
-      elements += common;
-      if (common > 0) slices.push_back(part.slice);
-      if (IsWhole(part.slice) && IsWhole(wanted)) return ReadPart(part, saved.type.dtype);
+      if (CommonElements(part.slice, wanted) > 0) slices.push_back(part.slice);
     }
-    if (AnyOverlap(std::move(slices))) return CorruptSlices("two of its slices hold the same elements");
+    if (AnyOverlap(slices)) return CorruptSlices("two of its slices hold the same elements");
+    int64_t elements = 0;
+    for (const TensorSlice& slice : slices) elements += CommonElements(slice, wanted);
     if (elements != wanted.shape.num_elements()) {
       return absl::InvalidArgumentError(absl::StrCat("its slices hold ", elements, " of ", wanted.shape.num_elements(), " elements"));
+    }
+    for (const Part& part : saved.parts) {
+      if (IsWhole(part.slice) && IsWhole(wanted)) return ReadPart(part, saved.type.dtype);
     }
     if (elements / kMostPerByte > bytes_) return CorruptSlices(absl::StrCat(elements, " elements in files of ", bytes_, " bytes"));
     if (saved.type.dtype == DataType::kString) return absl::UnimplementedError("slices of strings, expected numbers or bools");
@@ -195,17 +216,18 @@ class CheckpointV1Reader final : public TensorReader {
 
 }  // namespace
 
-std::vector<std::string> CheckpointV1Files(const std::string& given) {
-  if (IsFile(absl::StrCat(given, kCheckpointIndex)) || absl::EndsWith(given, kCheckpointIndex)) return {};
+absl::StatusOr<std::vector<std::string>> CheckpointV1Files(const std::string& given) {
+  std::vector<std::string> none;
+  if (IsFile(absl::StrCat(given, kCheckpointIndex)) || absl::EndsWith(given, kCheckpointIndex)) return none;
   const int shards = ShardsIn(given);
-  if (IsFile(given) && shards == 0) return {given};
-  constexpr std::string_view kAny = "-?????";
-  const size_t behind = kAny.size() + kDigits + 4;
-  if (shards > 0 && given.size() > behind && (IsFile(given) || given.substr(given.size() - behind, kAny.size()) == kAny)) {
-    return FilesOfShards(given.substr(0, given.size() - behind), shards);
+  if (shards > 0) return FilesOfShards(given.substr(0, given.size() - BehindPrefix(kAnyShard, shards).size()), shards);
+  if (IsFile(given)) return std::vector<std::string>{given};
+  const std::set<int> beside = ShardsBeside(given);
+  if (beside.size() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(given, ": there are checkpoints of ", absl::StrJoin(beside, ", of "), " files, expected one, or ", given,
+                                                   BehindPrefix(kAnyShard, *beside.rbegin())));
   }
-  const int beside = ShardsBeside(given);
-  return FilesOfShards(given, std::min(beside, kMostShards));
+  return beside.empty() ? none : FilesOfShards(given, *beside.begin());
 }
 
 absl::StatusOr<std::unique_ptr<TensorReader>> OpenCheckpointV1(const std::vector<std::string>& files) {

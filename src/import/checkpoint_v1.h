@@ -13,8 +13,8 @@
 namespace millrace {
 
 // The files that `given` names: a file itself, PREFIX of PREFIX-00000-of-00002 and so on, or PREFIX-?????-of-00002, as Saver.save returns it.
-// None where there is no such file, or where an index beside it makes it a checkpoint of format V2.
-std::vector<std::string> CheckpointV1Files(const std::string& given);
+// None where there is no such file, or where an index beside it makes it a checkpoint of format V2. InvalidArgument: PREFIX is that of several.
+absl::StatusOr<std::vector<std::string>> CheckpointV1Files(const std::string& given);
 
 // InvalidArgument names the file that is truncated or corrupt, or no checkpoint.
 absl::StatusOr<std::unique_ptr<TensorReader>> OpenCheckpointV1(const std::vector<std::string>& files);

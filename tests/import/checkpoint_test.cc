@@ -423,7 +423,7 @@ TEST_F(Checkpoint, WhatIsNoPrefixIsNamed) {
   EXPECT_TRUE(OpenCheckpointReader(prefix + ".index").ok());
   EXPECT_EQ(message(folder_), folder_ + " is a folder, expected the prefix of a checkpoint, PREFIX of PREFIX.index");
   WriteFile(Path("old"), "text");
-  EXPECT_THAT(message(Path("old")), HasSubstr("old: truncated or corrupt (Corruption: file is too short to be an sstable), expected a TensorFlow "
+  EXPECT_THAT(message(Path("old")), HasSubstr("old: truncated or corrupt (it does not end as a table does), expected a TensorFlow "
                                               "checkpoint (of format V1, or the prefix of one of format V2: PREFIX of PREFIX.index)"));
   EXPECT_THAT(message(Path("none")), HasSubstr("none.index"));
 }

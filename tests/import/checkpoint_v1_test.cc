@@ -3,6 +3,7 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <vector>
 #include <unistd.h>
 
 #include <gmock/gmock.h>
@@ -19,6 +20,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 const char kData[] = MILLRACE_SOURCE_DIR "/tests/import/data/";
 
@@ -82,11 +84,33 @@ TEST_F(CheckpointV1, AMissingFileOrSliceIsNamed) {
   EXPECT_THAT(std::string(alone.status().message()), HasSubstr("its slices hold"));
 }
 
+std::vector<std::string> Files(const std::string& given) { return CheckpointV1Files(given).value_or(std::vector<std::string>{"error"}); }
+
 TEST_F(CheckpointV1, FilesAreThoseWithoutAnIndex) {
-  EXPECT_THAT(CheckpointV1Files(absl::StrCat(kData, "tensorflow")), IsEmpty());
-  EXPECT_THAT(CheckpointV1Files(absl::StrCat(kData, "none")), IsEmpty());
-  EXPECT_THAT(CheckpointV1Files(absl::StrCat(kData, "v1")), ElementsAre(absl::StrCat(kData, "v1")));
-  EXPECT_THAT(CheckpointV1Files("p-?????" "-of-00002"), ElementsAre("p-00000-of-00002", "p-00001-of-00002"));
+  EXPECT_THAT(Files(absl::StrCat(kData, "tensorflow")), IsEmpty());
+  EXPECT_THAT(Files(absl::StrCat(kData, "none")), IsEmpty());
+  EXPECT_THAT(Files(absl::StrCat(kData, "v1")), ElementsAre(absl::StrCat(kData, "v1")));
+  EXPECT_THAT(Files("p-?????" "-of-00002"), ElementsAre("p-00000-of-00002", "p-00001-of-00002"));
+  for (const char* name : {"kind-of-00002", "run-x0001-of-00002", "run-00000-of-00000"}) {
+    const std::string path = Write(name, "");
+    EXPECT_THAT(Files(path), ElementsAre(path));
+  }
+}
+
+TEST_F(CheckpointV1, APrefixOfTwoCheckpointsIsAnError) {
+  Write("twice-00000-of-00002", "");
+  const std::string prefix = absl::StrCat(folder_, "/twice");
+  EXPECT_THAT(Files(prefix), ElementsAre(prefix + "-00000-of-00002", prefix + "-00001-of-00002"));
+  Write("twice-00000-of-00003", "");
+  EXPECT_THAT(std::string(ReadCheckpoint(prefix).status().message()), HasSubstr("there are checkpoints of 2, of 3 files, expected one, or "));
+  EXPECT_THAT(Files(absl::StrCat(folder_, "/twice-?????" "-of-00002")), SizeIs(2));
+}
+
+TEST_F(CheckpointV1, WholeTensorsOfTwoFilesAreAnError) {
+  const std::string whole = BytesIn(absl::StrCat(kData, "v1"));
+  Write("both-00000-of-00002", whole);
+  Write("both-00001-of-00002", whole);
+  EXPECT_THAT(std::string(ReadCheckpoint(absl::StrCat(folder_, "/both")).status().message()), HasSubstr("two of its slices hold the same elements"));
 }
 
 // Of every byte that is damaged: an error, or the tensors as they were (a byte that nothing depends on).
