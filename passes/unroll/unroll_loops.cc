@@ -167,7 +167,7 @@ absl::Status Unroller::RunNode(Run& run, NodeId id) {
   }
   if (IsSwitch(node)) return RunSwitch(run, id, std::move(call));
   if (IsWhile(node)) return RunWhile(run, id, call, controls);
-  if (node.op == "Const" && run.in_loop()) return CopyConstant(run, id, controls);
+  if (node.op == "Const" && run.in_loop() && node.inputs.empty()) return CopyConstant(run, id, controls);
   if (IsListOp(node) || IsArrayOp(node) || IsOptionalOp(node)) return RunHolder(run, id, call, std::move(controls));
   return RunOp(run, id, call, controls);
 }
