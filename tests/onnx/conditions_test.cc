@@ -44,6 +44,7 @@ TEST(OnnxConditions, OfBranchesOfOtherShapesMustBeKnown) {
   const ModelMaker maker = SignOfSum(Branch("Neg", "a"), Branch("ReduceMax", "b"));
   const std::string message(maker.Import().status().message());
   EXPECT_THAT(message, HasSubstr("must be known before the graph runs; it is computed from inputs x"));
+  EXPECT_THAT(message, HasSubstr("nor can all branches and steps run and be selected: node 'make_y' (If): a computed condition whose branches give other"));
   const absl::StatusOr<Arrays> got = RunOnce(maker.bytes(), {{"x", Floats({2}, {1, -3})}});
   ASSERT_TRUE(got.ok()) << got.status();
   EXPECT_THAT(got->at("y").as<float>(), ElementsAre(1));
@@ -77,8 +78,10 @@ ModelMaker DoublingBelowTen(bool collects = false) {
 
 ModelMaker LoopBelowTen(const std::string& count, const std::vector<std::string>& outputs) {
   ModelMaker maker;
-  maker.Input("x", {2}).IntInitializer("four", {}, {4}).IntInitializer("yes", {}, {1}).IntInitializer("nothing", {}, {0}).IntInitializer("many", {}, {1LL << 60});
+  maker.Input("x", {2}).IntInitializer("four", {}, {4}).IntInitializer("single", {}, {1});
+  maker.IntInitializer("yes", {}, {1}).IntInitializer("nothing", {}, {0}).IntInitializer("many", {}, {1LL << 60});
   maker.Output("turns").Output("y");
+  if (outputs.size() > 2) maker.Output(outputs[2]);
   for (const auto& [name, value] : {std::pair("zero", 0.0f), {"one", 1.0f}, {"ten", 10.0f}, {"most", 6.0f}}) AddNumber(maker, name, value);
   SetGraph(maker.Node("Loop", {count, "yes", "zero", "x"}, outputs), "body", DoublingBelowTen(outputs.size() > 2));
   return maker;
@@ -101,6 +104,13 @@ TEST(OnnxLoops, EndWhereOneOfTheirConditionsIsKnownNotToHold) {
     EXPECT_THAT((*got)[0].at("turns").as<float>(), ElementsAre(6));
     EXPECT_THAT((*got)[0].at("y").as<float>(), ElementsAre(0, -64));
   }
+}
+
+TEST(OnnxLoops, CollectWhereTheCountEndsThemBeforeValuesDo) {
+  const absl::StatusOr<std::vector<Arrays>> got = RunWithEach(LoopBelowTen("single", {"turns", "y", "rows"}).bytes(), {{{"x", Floats({2}, {2, 1})}}});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_THAT((*got)[0].at("y").as<float>(), ElementsAre(4, 2));
+  EXPECT_EQ((*got)[0].at("rows").shape(), Shape({1, 2}));
 }
 
 TEST(OnnxLoops, ThatValuesEndCollectNothing) {

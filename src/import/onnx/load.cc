@@ -6,6 +6,7 @@
 
 #include <google/protobuf/arena.h>
 
+#include "absl/strings/str_cat.h"
 #include "files/mapped_file.h"
 #include "glog/logging.h"
 #include "graph/one_line.h"
@@ -56,7 +57,13 @@ absl::StatusOr<OnnxModel> Import(std::string_view bytes, const std::string& fold
   absl::StatusOr<OnnxModel> result = ImportWithConstants(*model, folder, options, false);
   // What is known takes its one branch. Where that does not go, what values decide when running is selected.
   if (!result.ok() && HasConditions(*model)) {
-    if (absl::StatusOr<OnnxModel> selected = ImportWithConstants(*model, folder, options, true); selected.ok()) result = std::move(selected);
+    absl::StatusOr<OnnxModel> selected = ImportWithConstants(*model, folder, options, true);
+    if (selected.ok()) {
+      result = std::move(selected);
+    } else if (selected.status() != result.status()) {
+      const absl::Status& known = result.status();
+      result = WithMessage(known, absl::StrCat(known.message(), "; nor can all branches and steps run and be selected: ", selected.status().message()));
+    }
   }
   if (!result.ok()) return result;
   if (const std::string loop = LoopPastItsCondition(*model); !loop.empty()) {

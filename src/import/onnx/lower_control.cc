@@ -12,6 +12,7 @@ using onnx_proto::GraphProto;
 
 constexpr int64_t kMostSteps = 20000;
 constexpr int64_t kMostSelected = 4096;  // of a loop that values end
+constexpr int32_t kMostNodes = 4000000;  // of a graph whose loops still go on: nested ones multiply
 
 // No elements along a new axis, of such as the body would have given.
 Output NoneOf(const Output& element, int64_t axis) {
@@ -131,12 +132,15 @@ absl::Status Loop(NodeContext& c) {
     inputs.insert(inputs.end(), values.begin(), values.end());
     return c.source().Lower(body->g(), inputs);
   };
+  const int collected = std::min(scans, c.num_outputs() - states);
   std::vector<std::vector<Output>> scanned(scans);
   std::vector<ModelValue> last = values;  // of the steps that count
   LoopEnd end{.reached = going[0] == 0};
   for (int64_t step = 0; step < count[0] && !end.reached; ++step) {
     if (step >= kMostSteps) return c.Unsupported(absl::StrCat("unrolling over more than ", kMostSteps, " steps"));
     if (end.goes_on.valid() && step >= kMostSelected) return c.Unsupported(absl::StrCat("a loop that ends by what it computes and may take more than ", kMostSelected, " steps"));
+    if (c.b.graph().num_nodes() > kMostNodes) return c.Unsupported(absl::StrCat("unrolling to more than ", kMostNodes, " nodes"));
+    if (end.goes_on.valid() && collected > 0) return c.Unsupported("a loop that collects values and ends by what it computes");
     MR_ASSIGN_OR_RETURN(const std::vector<ModelValue> outputs, turn(step));
     std::copy(outputs.begin() + 1, outputs.begin() + 1 + states, values.begin());
     for (int i = 0; i < states; ++i) {
@@ -148,12 +152,10 @@ absl::Status Loop(NodeContext& c) {
       if (!last[i].valid()) return c.b.ok() ? c.Unsupported("a loop that ends by what it computes and changes its states' types or shapes") : c.b.status();
     }
     for (int i = 0; i < scans; ++i) scanned[i].push_back(outputs[1 + states + i].tensor);
-    // A loop without a condition goes by the count alone, whatever the body says.
-    if (c.has(1)) MR_RETURN_IF_ERROR(Ask(c, outputs[0].tensor, end));
-    if (end.goes_on.valid() && scans > 0) return c.Unsupported("a loop that collects values and ends by what it computes");
+    // A loop without a condition goes by the count alone, whatever the body says; after the last step nobody asks.
+    if (c.has(1) && step + 1 < count[0]) MR_RETURN_IF_ERROR(Ask(c, outputs[0].tensor, end));
   }
   for (int i = 0; i < states; ++i) c.Set(i, last[i]);
-  const int collected = std::min(scans, c.num_outputs() - states);
   if (collected > 0 && scanned[0].empty()) {
     const absl::StatusOr<std::vector<ModelValue>> outputs = turn(0);  // for the types of what it collects
     for (int i = 0; i < collected; ++i) {
