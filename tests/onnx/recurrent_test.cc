@@ -23,7 +23,7 @@ void AddBytes(ModelMaker& maker, const std::string& name, const std::vector<int6
   for (int value : values) bytes->add_int32_data(value);
 }
 
-ModelMaker BothDirections(std::vector<float> scales) {
+ModelMaker BothDirections(std::vector<float> scales, const std::string& lengths = "") {
   ModelMaker maker;
   maker.Input("x", {3, 2, 2}).Output("y").Output("h").Output("c");
   AddBytes(maker, "w", {2, 2, 8}, {62, -83, -65, -53, -64, 60, 73, 16, -93, -82, -34, -14, 24, -5, -48, -69,
@@ -35,8 +35,9 @@ ModelMaker BothDirections(std::vector<float> scales) {
   const auto count = static_cast<int64_t>(scales.size());
   maker.Initializer("w_scale", {count}, std::move(scales)).Initializer("r_scale", {2}, {0.015, 0.01});
   AddBytes(maker, "zero", {2}, {0, 0});
+  if (!lengths.empty()) maker.Input(lengths, {2}, TensorProto::INT32);
   onnx_proto::NodeProto& node =
-      maker.Node("DynamicQuantizeLSTM", {"x", "w", "r", "b", "", "", "", "", "w_scale", "zero", "r_scale", "zero"}, {"y", "h", "c"});
+      maker.Node("DynamicQuantizeLSTM", {"x", "w", "r", "b", lengths, "", "", "", "w_scale", "zero", "r_scale", "zero"}, {"y", "h", "c"});
   node.set_domain("com.microsoft");
   onnx_proto::AttributeProto* direction = node.add_attribute();
   direction->set_name("direction");
@@ -54,6 +55,18 @@ TEST(OnnxDynamicQuantizeLstm, RoundsWhatItMultipliesByItsRangeAtTheTime) {
                                 0.3671727f, -0.1812519f, 0.006164046f, -0.05626543f, 0.1531625f, 0.2804024f, -0.1148673f, -0.1381947f};
   const std::vector<float> c = {0.6970693f, -0.3023944f, 0.00711948f, -0.09534909f, 0.1919627f, -0.8893326f, 0.05555768f, -0.07330817f};
   EXPECT_EQ(got->at("y").shape(), Shape({3, 2, 2, 2}));
+  EXPECT_THAT(got->at("y").as<float>(), Pointwise(FloatNear(1e-5), y));
+  EXPECT_THAT(got->at("c").as<float>(), Pointwise(FloatNear(1e-5), c));
+}
+
+TEST(OnnxDynamicQuantizeLstm, StepsBeyondLengthsAreNotInTheRange) {
+  const absl::StatusOr<Arrays> got =
+      RunOnce(BothDirections({0.01, 0.02}, "lengths").bytes(),
+              {{"x", Floats({3, 2, 2}, {0.8, -2.0, -0.9, 0.7, 1.2, -2.2, -0.5, 0.3, -9.6, 1.6, -1.2, 9.4})}, {"lengths", Tensor::Vector<int32_t>({1, 2})}});
+  ASSERT_TRUE(got.ok()) << got.status();
+  const std::vector<float> y = {0.4237317f, 0.2719648f, -0.003082264f, -0.09062182f, -0.001175787f, -0.1331425f, 0.03145557f, -0.05830371f,
+                                0, 0, 0.02210363f, 0.05854046f, 0, 0, 0.03374796f, -0.2176035f, 0, 0, 0, 0, 0, 0, 0, 0};
+  const std::vector<float> c = {0.5792741f, 0.8593819f, 0.02636507f, 0.1309479f, -0.0816704f, -0.8448952f, 0.04450902f, -0.0657812f};
   EXPECT_THAT(got->at("y").as<float>(), Pointwise(FloatNear(1e-5), y));
   EXPECT_THAT(got->at("c").as<float>(), Pointwise(FloatNear(1e-5), c));
 }

@@ -1,5 +1,6 @@
 // RNN, GRU and LSTM, and onnxruntime's LSTM of 8-bit weights, unrolled over their static number of steps.
 #include <algorithm>
+#include <numeric>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -171,9 +172,11 @@ class Direction {
     const Output zeros = ops::Full(c_.b, TensorType{x_.dtype(), Shape({batch, cell_.hidden})}, 0);
     Sequence result;
     result.steps.resize(steps);
+    Output given = state.h;  // by the step before
     for (int64_t i = 0; i < steps && c_.b.ok(); ++i) {
       const int64_t t = reverse ? steps - 1 - i : i;
-      State next = Step(w, by_time[t], state);
+      // Zeros of sequences that have ended leave the others' range alone.
+      State next = Step(w, by_time[t], {cell_.in_8_bits ? given : state.h, state.c});
       Output y = next.h;
       if (lengths.valid()) {
         // Beyond its length a sequence keeps its state and gives zeros.
@@ -183,6 +186,7 @@ class Direction {
         if (next.c.valid()) next.c = ops::Select(runs, next.c, state.c);
       }
       result.steps[t] = y;
+      given = c_.wants(0) ? y : next.h;  // who asks for no steps gets none zeroed by onnxruntime
       state = next;
     }
     result.last = state;
@@ -208,6 +212,19 @@ class Direction {
   const Output& x_;
   const int number_;
 };
+
+// [time, batch, ...], each sequence's steps within its length turned about.
+Output InReverse(const Output& x, const Output& lengths) {
+  return x.builder()->Op("ReverseSequence", {x, lengths}, {{"T", x.dtype()}, {"Tlen", lengths.dtype()}, {"seq_dim", int64_t{0}}, {"batch_dim", int64_t{1}}});
+}
+
+// x with zeros, which are in any range, for the steps beyond the longest sequence.
+Output WithinLongest(const Output& x, const Output& lengths) {
+  IntList times(x.dim(0));
+  std::iota(times.begin(), times.end(), 0);
+  const Output runs = ops::Reshape(ops::Binary("Greater", ops::Reduce("Max", lengths, {0}), x.builder()->Ints(times)), {x.dim(0), 1, 1});
+  return ops::Select(runs, x, ops::ZerosLike(x));
+}
 
 // Weights [directions, inputs, gates * hidden] of 8 bits, with scales and zero points of each direction or of each of its columns, as they
 // stand in the other cells.
@@ -261,12 +278,17 @@ absl::Status Recurrent(NodeContext& c, Cell cell, const std::vector<std::string>
   MR_ASSIGN_OR_RETURN(const std::vector<Activation> all, ReadActivations(c, activations, directions));
   Output lengths;
   if (c.has(4)) lengths = c.in(4);
-  const Factors factors{x, w, r};
+  // Ranges are onnxruntime's: of the steps of one number in all sequences, which it turns about before it takes them backwards.
+  const bool by_length = cell.in_8_bits && lengths.valid();
+  if (by_length) x = WithinLongest(x, lengths);
   std::vector<Sequence> sequences;
   for (int d = 0; d < directions; ++d) {
     cell.activations.assign(all.begin() + d * static_cast<int64_t>(activations.size()),
                             all.begin() + (d + 1) * static_cast<int64_t>(activations.size()));
-    sequences.push_back(Direction(c, cell, factors, d).Run(direction == "reverse" || d == 1, lengths));
+    const bool reverse = direction == "reverse" || d == 1, turned = by_length && reverse;
+    const Factors factors{turned ? InReverse(x, lengths) : x, w, r};
+    sequences.push_back(Direction(c, cell, factors, d).Run(reverse && !turned, lengths));
+    if (turned) sequences.back().steps = ops::Unpack(InReverse(ops::Pack(sequences.back().steps, 0), lengths), 0);
   }
   MR_RETURN_IF_ERROR(c.b.status());
   std::vector<Output> ys, hs, cs;
