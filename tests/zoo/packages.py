@@ -39,6 +39,13 @@ FAMILIES = {
                         ("stardist", "csbdeep", "keras_gpt_2", "keras_multi_head", "keras_transformer", "kapre", "tensorflow_model_optimization")),
     "from_finance": (f"{TF_2_17} tf-quant-finance; PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=python", ("tf_quant_finance", "tf_keras")),
     "from_deepxde": (f"{TF_2_17} 'deepxde==1.15.*'", ("deepxde", "tf_keras")),
+    "from_wireless": (f"{TF_2_17} 'sionna==0.19.*' 'mitsuba==3.5.*' importlib-resources traitlets", ("sionna", "tf_keras")),
+    "from_quantized": (f"{TF_2_17} qkeras tensorflow-model-optimization", ("qkeras", "tf_keras")),
+    "from_attention": (f"{TF_2_17} keras-cv-attention-models", ("keras_cv_attention_models", "tf_keras")),
+    "from_amortized": (f"{TF_2_17} 'bayesflow==1.1.*' 'tensorflow-probability==0.24.*' gpflux 'gpflow==2.9.*' ampligraph ncps",
+                       ("bayesflow", "gpflux", "ampligraph", "ncps", "tf_keras")),
+    "from_others": (f"{TF_2_17} cleverhans tensorflow-constrained-optimization keras-retinanet spleeter",
+                    ("cleverhans", "keras_retinanet", "tensorflow_constrained_optimization", "spleeter")),
     "from_addons": (f"{TF_2_14} 'tensorflow-addons==0.22.*' tensorflow-ranking neural-structured-learning tensorflow-privacy edward2",
                     ("tensorflow_addons", "tensorflow_ranking", "neural_structured_learning", "tensorflow_privacy", "edward2")),
 }
